@@ -117,12 +117,12 @@ def check_like(name: str, array: Given, other: Given, shape: bool = True) -> Non
 def reduced(name: str, dtype: Any) -> np.dtype[Any]:
     """Returns `dtype` as numpy's dtype. Raises TypeError if collectives cannot add arrays of it."""
     names = [str(known) for known in check.DTYPES]
-    found: np.dtype[Any] | None = None
+    converted: np.dtype[Any] | None = None
     with suppress(TypeError):
-        found = np.dtype(dtype)
-    if found is None or found not in check.DTYPES:
+        converted = np.dtype(dtype)
+    if converted is None or converted not in check.DTYPES:
         raise TypeError(f"{name}: expected {', '.join(names[:-1])} or {names[-1]}, got {dtype}")
-    return found
+    return converted
 
 
 def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
@@ -137,7 +137,7 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
     return str(x.device.uri)
 
 
-def one(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
+def single_array(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
     """Checks an array on any device of the mesh. Returns a Taken, which has the array under the URI
     of the device on which the collective uses it.
 
@@ -161,19 +161,19 @@ def one_each(
         raise TypeError(f"{name}: expected a list of Arrays, got {type(arrays).__name__}")
     if len(arrays) != len(mesh.devices):
         raise ValueError(f"{name}: expected {len(mesh.devices)} Arrays, got {len(arrays)}")
-    found: dict[str, tuple[str, Given]] = {}
+    named: dict[str, tuple[str, Given]] = {}
     for at, (array, usual) in enumerate(zip(arrays, mesh.devices, strict=True)):
         uri = _place(mesh, f"{name}[{at}]", array, written, usual)
-        if uri in found:
+        if uri in named:
             raise ValueError(
                 f"{name}[{at}]: expected one Array on each device of {mesh!r}, got a "
                 f"second on {uri}"
             )
-        if written and any(array is before for _, before in found.values()):
+        if written and any(array is before for _, before in named.values()):
             raise ValueError(f"{name}[{at}]: expected a different array, got {array!r} again")
         check_like(f"{name}[{at}]", array, arrays[0], shape=alike)
-        found[uri] = f"{name}[{at}]", array
-    taken = Taken(mesh, {uri: found[uri] for uri in mesh.devices})
+        named[uri] = f"{name}[{at}]", array
+    taken = Taken(mesh, {uri: named[uri] for uri in mesh.devices})
     for (uri, x), (other, y) in combinations(taken.items() if written else (), 2):
         if _meet(x, y):
             raise ValueError(
@@ -193,7 +193,7 @@ def parts(
     """Returns (offset, bytes) in `whole` of each array of `cut`. The arrays are parts of `whole`
     along axis 0, in order. Raises ValueError if they do not add up to `whole`.
     """
-    found, rows, at = [], 0, 0
+    spans, rows, at = [], 0, 0
     for uri, part in cut.items():
         like = part.dtype == whole.dtype and part.layout == whole.layout
         if not whole.shape or not like or part.shape[1:] != whole.shape[1:]:
@@ -204,55 +204,55 @@ def parts(
         if not part.shape:
             raise ValueError(f"{name}: expected at least one dimension, got none on {uri}")
         rows += part.shape[0]
-        found.append((at, part.nbytes))
+        spans.append((at, part.nbytes))
         at += part.nbytes
     if rows != whole.shape[0]:
         raise ValueError(
             f"{name}: expected {whole.shape[0]} rows in all to match {whole_name}, got {rows}"
         )
-    return found
+    return spans
 
 
-def known(mesh: Mesh, name: str, given: Any) -> str:
-    """Returns the URI of the mesh's device for which `given` is a URI or an alias.
+def known(mesh: Mesh, name: str, spelling: Any) -> str:
+    """Returns the URI of the mesh's device for which `spelling` is a URI or an alias.
 
-    Raises TypeError if `given` is not text, ValueError if the mesh has no such device.
+    Raises TypeError if `spelling` is not text, ValueError if the mesh has no such device.
     """
-    if not isinstance(given, str):
-        raise TypeError(f"{name}: expected a URI, got {type(given).__name__}")
-    for uri in (given, *registry.spellings(given)):
+    if not isinstance(spelling, str):
+        raise TypeError(f"{name}: expected a URI, got {type(spelling).__name__}")
+    for uri in (spelling, *registry.spellings(spelling)):
         if uri in mesh.devices:
             return uri
-    raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {given}")
+    raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {spelling}")
 
 
-def root(mesh: Mesh, arrays: Taken, given: Any) -> str:
+def root(mesh: Mesh, arrays: Taken, source: Any) -> str:
     """Returns the URI of the root of a broadcast: the device whose array goes to all others.
-    `given` is that URI or that array.
+    `source` is that URI or that array.
 
-    Raises TypeError unless `given` is a URI or an array. Raises ValueError if the URI names no
+    Raises TypeError unless `source` is a URI or an array. Raises ValueError if the URI names no
     device of the mesh, or the array is not one of `arrays`.
     """
-    if isinstance(given, str):
-        return known(mesh, "root", given)
+    if isinstance(source, str):
+        return known(mesh, "root", source)
     for uri, array in arrays.items():
-        if given is arrays.owners.get(uri, array):
+        if source is arrays.owners.get(uri, array):
             return uri
-    if not isinstance(given, (Array, Anywhere)):
-        raise TypeError(f"root: expected a URI or an Array, got {type(given).__name__}")
-    raise ValueError(f"root: expected a device of {mesh!r} or one of the arrays, got {given!r}")
+    if not isinstance(source, (Array, Anywhere)):
+        raise TypeError(f"root: expected a URI or an Array, got {type(source).__name__}")
+    raise ValueError(f"root: expected a device of {mesh!r} or one of the arrays, got {source!r}")
 
 
-def nbytes(given: Any, itemsize: int = 1) -> int:
-    """Returns `given`, a number of bytes.
+def nbytes(number: Any, itemsize: int = 1) -> int:
+    """Returns `number`, a number of bytes.
 
     Raises TypeError unless it is a whole number. Raises ValueError if it is out of range or not a
     multiple of `itemsize`.
     """
-    found = check.whole("nbytes", given, 0, MOST_NBYTES)
-    if found % itemsize:
-        raise ValueError(f"nbytes: expected a multiple of {itemsize}, got {found}")
-    return found
+    size = check.whole("nbytes", number, 0, MOST_NBYTES)
+    if size % itemsize:
+        raise ValueError(f"nbytes: expected a multiple of {itemsize}, got {size}")
+    return size
 
 
 def check_op(op: Any, arrays: Iterable[Array]) -> None:
@@ -274,7 +274,7 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
     `read`.
     """
     for uri, owner in written.owners.items():
-        if any(owner is given for given in read.owners.values()):
+        if any(owner is array for array in read.owners.values()):
             raise ValueError(
                 f"{name}: expected arrays that are not read by this call, "
                 f"got one on {uri} that is read"
@@ -287,13 +287,15 @@ def check_apart(name: str, read: Taken, written: Taken) -> None:
             )
 
 
-def _meet(one: Array, other: Array) -> bool:
+def _meet(first: Array, second: Array) -> bool:
     """Returns whether two arrays share a byte. Devices that compute on the host's memory share
     addresses.
     """
-    same = one.device is other.device or (one.device.info.unified and other.device.info.unified)
-    begin, its = one.buffer._address, other.buffer._address
-    return same and begin < its + other.nbytes and its < begin + one.nbytes
+    same = first.device is second.device or (
+        first.device.info.unified and second.device.info.unified
+    )
+    begin, other_begin = first.buffer._address, second.buffer._address
+    return same and begin < other_begin + second.nbytes and other_begin < begin + first.nbytes
 
 
 def _shown(array: Given) -> str:

@@ -105,11 +105,11 @@ class Mesh(Closing):
             doing = progress.reported(f"measuring the ways between {', '.join(self.devices)}")
             with self._ways.measuring, doing:
                 infos = {uri: device.info for uri, device in self.devices.items()}
-                found = None if self._kept is None else load(self._kept, infos)
-                found = found or self._ways.surveyed.get(frozenset(self.devices))
-                measured = found or survey(self._ways, tuple(self.devices), **self._clocked)
+                earlier = None if self._kept is None else load(self._kept, infos)
+                earlier = earlier or self._ways.surveyed.get(frozenset(self.devices))
+                measured = earlier or survey(self._ways, tuple(self.devices), **self._clocked)
                 self._ways.surveyed[frozenset(self.devices)] = measured
-                if self._kept is not None and found is None:
+                if self._kept is not None and earlier is None:
                     store(self._kept, infos, measured)
                 for device in self.devices.values():
                     if not device.info.mem_bw_gbs and not device.info.emulated:
@@ -221,11 +221,11 @@ class Mesh(Closing):
         `all_reduce` does.
         """
         self._check_open()
-        given = arguments.alike(self, "arrays", arrays)
-        uri = arguments.root(self, given, root)
-        first = given[uri]
+        taken = arguments.alike(self, "arrays", arrays)
+        uri = arguments.root(self, taken, root)
+        first = taken[uri]
         plan = plan_broadcast(self.network, uri, first.nbytes, first.dtype.itemsize)
-        self._move("broadcast", plan, given)
+        self._move("broadcast", plan, taken)
 
     def scatter(self, src: Given, arrays: Sequence[Given]) -> None:
         """Fills `arrays` with parts of `src`.
@@ -235,7 +235,7 @@ class Mesh(Closing):
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays, written=True)
-        whole = arguments.one(self, "src", src)
+        whole = arguments.single_array(self, "src", src)
         ((root, array),) = whole.items()
         cut = arguments.parts("arrays", parts, "src", array)
         arguments.check_apart("arrays", whole, parts)
@@ -249,7 +249,7 @@ class Mesh(Closing):
         """
         self._check_open()
         parts = arguments.one_each(self, "arrays", arrays)
-        whole = arguments.one(self, "dst", dst, written=True)
+        whole = arguments.single_array(self, "dst", dst, written=True)
         ((root, array),) = whole.items()
         cut = arguments.parts("arrays", parts, "dst", array)
         arguments.check_apart("dst", parts, whole)
@@ -286,14 +286,14 @@ class Mesh(Closing):
         self,
         name: str,
         plan: Plan,
-        given: Taken,
+        arrays: Taken,
         outs: Taken | None = None,
         op: str = "sum",
     ) -> None:
-        self.plan, written = plan, given if outs is None else outs
+        self.plan, written = plan, arrays if outs is None else outs
         began = Event()
         try:
-            self._run(plan.program, given, began, _added(op), outs)
+            self._run(plan.program, arrays, began, _added(op), outs)
             if op == "mean":
                 self._divide(written)
         except BaseException as error:
@@ -307,7 +307,7 @@ class Mesh(Closing):
     def _run(
         self,
         program: Program,
-        given: dict[str, Array],
+        arrays: dict[str, Array],
         began: Event,
         op: str = "sum",
         outs: dict[str, Array] | None = None,
@@ -320,33 +320,33 @@ class Mesh(Closing):
         """
         topology = self.topology
 
-        def told(ran: Ran) -> None:
+        def note_failure(ran: Ran) -> None:
             topology.failed(ran.step.lane)
             failed(ran.step.lane)
 
         ran = run_on_arrays(
-            program, given, self._ways, op, outs, began, failed=told, **self._clocked
+            program, arrays, self._ways, op, outs, began, failed=note_failure, **self._clocked
         )
         taken: dict[Lane, list[float]] = {}
-        for one in ran:
-            if one.step.lane.to:
-                of = taken.setdefault(one.step.lane, [0.0, 0.0, 0, 0])
-                of[0] += one.end_s - one.start_s
-                of[1] += one.step.predicted_s
-                of[2] += one.step.what.dst.nbytes
-                of[3] += 1
+        for step_run in ran:
+            if step_run.step.lane.to:
+                sums = taken.setdefault(step_run.step.lane, [0.0, 0.0, 0, 0])
+                sums[0] += step_run.end_s - step_run.start_s
+                sums[1] += step_run.step.predicted_s
+                sums[2] += step_run.step.what.dst.nbytes
+                sums[3] += 1
         for lane, (took_s, predicted_s, nbytes, count) in taken.items():
             if predicted_s:
                 topology.took(lane, took_s / predicted_s, nbytes / count)
 
-    def _divide(self, given: dict[str, Array]) -> None:
+    def _divide(self, arrays: dict[str, Array]) -> None:
         count = len(self.devices)
-        made = [
+        quotients = [
             ops.map(array.device, "a / n", a=array, n=count, out=array)
-            for array in given.values()
+            for array in arrays.values()
             if array.size
         ]
-        for array in made:
+        for array in quotients:
             probe.fenced(array)
 
     def _check_open(self) -> None:

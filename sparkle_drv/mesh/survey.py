@@ -37,18 +37,18 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     only once.
     """
     places = places or tuple(ways.devices)
-    one = _Survey(ways, clocked)
+    meter = _Survey(ways, clocked)
     pairs = list(permutations(places, 2))
     alone = {pair: way(ways, *pair, **clocked) for pair in pairs}
-    adds = {place: one.points([place], one.sizes) for place in places}
+    adds = {place: meter.points([place], meter.sizes) for place in places}
     if len(places) < 2:
         return Measured(alone, adds)
     most = {place: [pair for pair in pairs if place in pair] for place in places}
-    boths = {place: one.points(most[place], PORT_SIZES) for place in places}
+    boths = {place: meter.points(most[place], PORT_SIZES) for place in places}
     if len(places) == 2:
         return Measured(alone, adds, boths=boths)
-    out = {p: one.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
-    into = {p: one.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
+    out = {p: meter.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
+    into = {p: meter.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
     return Measured(alone, adds, out, into, boths)
 
 
@@ -81,22 +81,22 @@ class _Survey:
 
         The measurement stops before a size that does not fit into a device or would take too long.
         """
-        found: list[Point] = []
+        measured: list[Point] = []
         begin = time.perf_counter()
         for at, nbytes in enumerate(sizes):
             try:
                 spent, ran = self._ran(whats, nbytes)
             except MemoryError:
-                if not found:
+                if not measured:
                     raise
                 break
-            found += [(nbytes * len(whats), seconds) for seconds in _rounds(ran, len(whats))]
+            measured += [(nbytes * len(whats), seconds) for seconds in _rounds(ran, len(whats))]
             # Measurements on a virtual clock must not depend on the real one.
             late = not self.virtual and time.perf_counter() - begin + 16 * spent > ENOUGH_S
             if late and at + 1 >= LEAST_SIZES:
                 break
         try:
-            return usable_points(found)
+            return usable_points(measured)
         except NoTimes as error:
             named = (what if isinstance(what, str) else " to ".join(what) for what in whats)
             raise NoTimes(f"measurement of {', '.join(named)}: {error}") from error

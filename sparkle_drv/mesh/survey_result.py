@@ -55,13 +55,13 @@ def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
     read from `kept`. Returns None if the measurement of any link is missing.
     """
     entries = {uri: kept.points(info) for uri, info in infos.items()}
-    found: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
+    by_kind: dict[str, dict[Any, list[Point]]] = {what: {} for what in WHATS}
     for what, part, uri, name in _names(infos):
         points = entries[uri].get(name)
         if not points:
             return None
-        found[what][part] = points
-    return Measured(**found)
+        by_kind[what][part] = points
+    return Measured(**by_kind)
 
 
 def store(kept: PointStore, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:

@@ -117,14 +117,14 @@ class Topology:
         """The links by (from, to), with the rates, latencies and reliability that recent transfers
         had.
         """
-        found = {}
+        links = {}
         for way, line in sorted(self._alone.links.items()):
             now = self._averages[way]
             rate = self._alone.rate(*way) / now.pace
-            found[way] = Link(
+            links[way] = Link(
                 *way, self.kinds[way], rate / 1e9, now.slowed(line).a * 1e6, now.reliability
             )
-        return found
+        return links
 
     @property
     def ports(self) -> dict[str, Port]:

@@ -29,24 +29,24 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
     part in these rounds. Before the rounds they send their data to the first devices; afterwards
     these send them the result.
     """
-    made = Builder()
+    builder = Builder()
     power = 1 << (len(places).bit_length() - 1)
     for first, last in zip(places, places[power:], strict=False):
-        made.copy(_data(last, 0, nbytes), _temp(first, 0, nbytes))
-        made.reduce(_temp(first, 0, nbytes), _data(first, 0, nbytes))
+        builder.copy(_data(last, 0, nbytes), _temp(first, 0, nbytes))
+        builder.reduce(_temp(first, 0, nbytes), _data(first, 0, nbytes))
     distance = 1
     while distance < power:
         # Each round copies into temporary memory of its own. So a fast place need not wait until
         # the others have added up what an earlier round sent them.
         at = distance.bit_length() * aligned(nbytes)
         for i in range(power):
-            made.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))
+            builder.copy(_data(places[i], 0, nbytes), _temp(places[i ^ distance], at, nbytes))
         for place in places[:power]:
-            made.reduce(_temp(place, at, nbytes), _data(place, 0, nbytes))
+            builder.reduce(_temp(place, at, nbytes), _data(place, 0, nbytes))
         distance *= 2
     for first, last in zip(places, places[power:], strict=False):
-        made.copy(_data(first, 0, nbytes), _data(last, 0, nbytes))
-    return made.program
+        builder.copy(_data(first, 0, nbytes), _data(last, 0, nbytes))
+    return builder.program
 
 
 def exchange(places: Sequence[str], nbytes: int) -> Program:
@@ -57,7 +57,7 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     sums. Each half is added up in the same way. A sum that contains the place's own data is stored
     in place of that data. Any other sum is stored in place of its first operand.
     """
-    made, p = Builder(), len(places)
+    builder, p = Builder(), len(places)
 
     def slot(i: int, j: int) -> Region:
         """Returns the region of memory of place i that holds the data of place j."""
@@ -73,34 +73,34 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
         middle = (low + high) // 2
         first, second = added(i, low, middle), added(i, middle, high)
         src, dst = (first, second) if middle <= i < high else (second, first)
-        made.reduce(src, dst)
+        builder.reduce(src, dst)
         return dst
 
     for j, place in enumerate(places):
         for i, _ in _others(places, j):
-            made.copy(_data(place, 0, nbytes), slot(i, j))
+            builder.copy(_data(place, 0, nbytes), slot(i, j))
     for i in range(p):
         added(i, 0, p)
-    return made.program
+    return builder.program
 
 
 def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     """Builds an all_reduce on a ring of p devices, each of which sends only to the next one. p - 1
     rounds add the parts up, and p - 1 rounds pass the sums on.
     """
-    made, p = Builder(), len(places)
+    builder, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for turn in range(p - 1):
         for i, place in enumerate(places):
             begin, size = parts[(i - turn) % p]
             to = places[(i + 1) % p]
-            made.copy(_data(place, begin, size), _temp(to, begin, size))
-            made.reduce(_temp(to, begin, size), _data(to, begin, size))
+            builder.copy(_data(place, begin, size), _temp(to, begin, size))
+            builder.reduce(_temp(to, begin, size), _data(to, begin, size))
     for turn in range(p - 1):
         for i, place in enumerate(places):
             begin, size = parts[(i + 1 - turn) % p]
-            made.copy(_data(place, begin, size), _data(places[(i + 1) % p], begin, size))
-    return made.program
+            builder.copy(_data(place, begin, size), _data(places[(i + 1) % p], begin, size))
+    return builder.program
 
 
 def butterfly(
@@ -109,7 +109,7 @@ def butterfly(
     """Builds an all_reduce as a butterfly: each device receives its share of all others' data, adds
     it up, and sends the sums back. Several chunks are in flight.
     """
-    made, parts = Builder(), cuts(nbytes, itemsize, shares)
+    builder, parts = Builder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
     most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
@@ -122,20 +122,20 @@ def butterfly(
         for j, begin, size in pieces(chunk):
             for i, place in _others(places, j):
                 at = ((chunk % WINDOW) * len(places) + i) * most[j]
-                made.copy(_data(place, begin, size), _temp(places[j], at, size))
+                builder.copy(_data(place, begin, size), _temp(places[j], at, size))
             for i, _ in _others(places, j):
                 at = ((chunk % WINDOW) * len(places) + i) * most[j]
-                made.reduce(_temp(places[j], at, size), _data(places[j], begin, size))
+                builder.reduce(_temp(places[j], at, size), _data(places[j], begin, size))
 
     for chunk in range(min(AHEAD, chunks)):
         gather(chunk)
     for chunk in range(chunks):
         for j, begin, size in pieces(chunk):
             for _, place in _others(places, j):
-                made.copy(_data(places[j], begin, size), _data(place, begin, size))
+                builder.copy(_data(places[j], begin, size), _data(place, begin, size))
         if chunk + AHEAD < chunks:
             gather(chunk + AHEAD)
-    return made.program
+    return builder.program
 
 
 def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
@@ -144,15 +144,15 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     Each place adds up its part in its own array. Its queue then copies the sum to all other places.
     If the receivers copied, their busy cores would delay the copies.
     """
-    made, p = Builder(), len(places)
+    builder, p = Builder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for j, (begin, size) in enumerate(parts):
         mine = _data(places[j], begin, size)
         for _, place in _others(places, j):
-            made.reduce(mine._replace(place=place), mine)
+            builder.reduce(mine._replace(place=place), mine)
         for _, place in _others(places, j):
-            made.push(mine, mine._replace(place=place))
-    return made.program
+            builder.push(mine, mine._replace(place=place))
+    return builder.program
 
 
 def _others(places: Sequence[str], j: int) -> list[tuple[int, str]]:

@@ -43,12 +43,12 @@ class _Memory:
         """Returns the index of the _Piece that begins at offset `at`. If `at` lies inside a _Piece,
         cuts that one in two first.
         """
-        found = bisect_left(self.begins, at)
-        if found == len(self.begins) or self.begins[found] != at:
-            before = self.pieces[found - 1]
-            self.begins.insert(found, at)
-            self.pieces.insert(found, _Piece(before.writer, list(before.readers)))
-        return found
+        index = bisect_left(self.begins, at)
+        if index == len(self.begins) or self.begins[index] != at:
+            before = self.pieces[index - 1]
+            self.begins.insert(index, at)
+            self.pieces.insert(index, _Piece(before.writer, list(before.readers)))
+        return index
 
 
 class Builder:

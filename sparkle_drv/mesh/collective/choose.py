@@ -70,14 +70,14 @@ class Plan:
             nbytes = sum(step.what.dst.nbytes for step in its)
             busy_s = sum(step.predicted_s for step in its)
             lines.append(f"  {lane}: {len(its)} steps, {nbytes} bytes, {busy_s:.3g} s busy")
-        shown = [_told(step) for step in steps]
+        shown = [_line_of(step) for step in steps]
         if len(shown) > most:
             left = len(shown) - most
             shown = [*shown[: most - most // 2], f"  ... {left} more", *shown[-(most // 2) :]]
         return "\n".join(lines + shown)
 
 
-def _told(step: Step) -> str:
+def _line_of(step: Step) -> str:
     after = f", after {', '.join(map(str, step.after))}" if step.after else ""
     return f"  {step.number}: {step}{after}: {step.predicted_s * 1e6:.3g} us"
 
@@ -109,16 +109,16 @@ def check_links(network: Network) -> None:
 
 def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> Plan:
     """Returns the plan with the least predicted time. `least_s` is the lower bound of all plans."""
-    name, fastest, found, least = "", Program(()), None, math.inf
+    name, fastest, times, least = "", Program(()), None, math.inf
     for name_of, program in tried:
         taken = spans(program, network, least)
         if taken is not None:
             end_s = max((end for _, end in taken), default=0.0)
-            if found is None or end_s < least:
-                name, fastest, found, least = name_of, program, taken, end_s
+            if times is None or end_s < least:
+                name, fastest, times, least = name_of, program, taken, end_s
         if least <= NEAR * least_s:
             break
-    return Plan(name, timed(fastest, network, found), least, least_s)
+    return Plan(name, timed(fastest, network, times), least, least_s)
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:
@@ -134,15 +134,15 @@ def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[
     yield "butterfly", all_reduce.butterfly(places, nbytes, itemsize, shares, 1)
     if p > 2:
         yield "ring", all_reduce.ring(ring_order(network), nbytes, itemsize)
-    found = islands(network)
-    if found:
-        yield "islands", by_islands(network, found, nbytes, itemsize, 1)
+    groups = islands(network)
+    if groups:
+        yield "islands", by_islands(network, groups, nbytes, itemsize, 1)
     for chunks in CHUNKS if nbytes >= LEAST_NBYTES else ():
         if 3 * p * (p - 1) * chunks <= MOST_STEPS:
             program = all_reduce.butterfly(places, nbytes, itemsize, shares, chunks)
             yield f"butterfly of {chunks} chunks", program
-        if found and chunks == ISLAND_CHUNKS:
-            yield f"islands, {chunks} chunks", by_islands(network, found, nbytes, itemsize, chunks)
+        if groups and chunks == ISLAND_CHUNKS:
+            yield f"islands, {chunks} chunks", by_islands(network, groups, nbytes, itemsize, chunks)
 
 
 def ring_order(network: Network, first: str = "") -> Sequence[str]:

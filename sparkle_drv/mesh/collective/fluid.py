@@ -49,13 +49,14 @@ def predicted_s(program: Program, network: Network) -> float:
     return run.now
 
 
-def timed(program: Program, network: Network, found: Spans | None = None) -> Program:
+def timed(program: Program, network: Network, predicted: Spans | None = None) -> Program:
     """Returns the same program with two numbers for each step: its predicted seconds, while the
     other steps run beside it, and its deadline.
 
-    `found` are the spans of the program, if they are known. Raises KeyError if a copy has no link.
+    `predicted` are the spans of the program, if they are known. Raises KeyError if a copy has no
+    link.
     """
-    known = found or spans(program, network) or ()
+    known = predicted or spans(program, network) or ()
     steps = []
     for step, (begin, end) in zip(program.steps, known, strict=True):
         took_s, late_s = end - begin, LEAST_DEADLINE_S + LATE * (end - begin)
@@ -102,8 +103,8 @@ class _Ports:
         """Returns the indices (in `rates`) of the ports that limit the transfers from `source` to
         `to`.
         """
-        found = self._limits.get((source, to))
-        if found is None:
+        indices = self._limits.get((source, to))
+        if indices is None:
             keys = [(source, "send"), (source, "both"), (to, "receive"), (to, "both")]
             ports = [self._at[key] for key in keys if key in self._at]
             b = self.network.links[source, to].b
@@ -112,8 +113,8 @@ class _Ports:
                 ports.append(len(self.rates))
                 self.rates.append(own)
                 self.flows.append({})
-            found = self._limits[source, to] = tuple(ports)
-        return found
+            indices = self._limits[source, to] = tuple(ports)
+        return indices
 
     def join(self, flow: _Flow) -> None:
         for port in flow.limits:

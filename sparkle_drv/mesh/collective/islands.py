@@ -39,17 +39,17 @@ def islands(network: Network) -> Islands:
     pairs = list(combinations(network.places, 2))
     direct = {pair for pair in pairs if {pair, pair[::-1]} <= network.direct}
     if direct and len(direct) < len(pairs):
-        found = joined(network.places, direct)
-        if all(pair in network.direct for one in found for pair in permutations(one, 2)):
-            return found
+        groups = joined(network.places, direct)
+        if all(pair in network.direct for group in groups for pair in permutations(group, 2)):
+            return groups
     rates = {(a, b): min(network.rate(a, b), network.rate(b, a)) for a, b in pairs}
     steps = sorted(rate for rate in set(rates.values()) if rate > 0)
     gaps = [(high / low, high) for low, high in pairwise(steps)]
     ratio, least = max(gaps, default=(1.0, 0.0))
     if ratio < APART:
         return []
-    found = joined(network.places, {pair for pair, rate in rates.items() if rate >= least})
-    return found if 1 < len(found) < len(network.places) else []
+    groups = joined(network.places, {pair for pair, rate in rates.items() if rate >= least})
+    return groups if 1 < len(groups) < len(network.places) else []
 
 
 def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
@@ -61,25 +61,25 @@ def joined(places: Sequence[str], pairs: set[tuple[str, str]]) -> list[list[str]
         of[a] |= of[b]
         for place in of[a]:
             of[place] = of[a]
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     for place in places:
-        if not any(place in one for one in found):
-            found.append([one for one in places if one in of[place]])
-    return found
+        if not any(place in other for other in groups):
+            groups.append([other for other in places if other in of[place]])
+    return groups
 
 
 def by_islands(
-    network: Network, found: Islands, nbytes: int, itemsize: int, chunks: int
+    network: Network, groups: Islands, nbytes: int, itemsize: int, chunks: int
 ) -> Program:
     """Builds the all_reduce of `nbytes` on each device, in chunks. A chunk is added up within each
     island, then between the islands. Then its sums go back to all devices. Several chunks are in
     progress at once.
     """
-    made, unit = Builder(), _owners(found)
+    builder, unit = Builder(), _owners(groups)
     cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))
     most = aligned(max(size for _, size in cut))
-    inner = max(len(places) for places in found)
-    slots = inner + len(found)
+    inner = max(len(places) for places in groups)
+    slots = inner + len(groups)
     owned = {
         place: {at: rank for rank, at in enumerate(at for at, o in enumerate(unit) if place in o)}
         for place in network.places
@@ -98,16 +98,16 @@ def by_islands(
 
     def within(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
-            for owner, places in zip(owners, found, strict=True):
+            for owner, places in zip(owners, groups, strict=True):
                 mine = Region(owner, "data", begin, size)
                 for slot, place in enumerate(places):
                     source = mine._replace(place=place)
                     if place != owner and (place, owner) not in network.direct:
                         came = temp(owner, chunk, at, slot, size)
-                        made.copy(source, came)
+                        builder.copy(source, came)
                         source = came
                     if place != owner:
-                        made.reduce(source, mine)
+                        builder.reduce(source, mine)
 
     def between(chunk: int) -> None:
         for (begin, size), at, owners in pieces[chunk]:
@@ -123,24 +123,24 @@ def by_islands(
                 for slot, place in enumerate(owners):
                     if place != to:
                         scratch = temp(to, chunk, at, inner + slot, part)
-                        made.copy(mine._replace(place=place), scratch)
+                        builder.copy(mine._replace(place=place), scratch)
                         came.append((scratch, mine))
             for scratch, mine in came:
-                made.reduce(scratch, mine)
+                builder.reduce(scratch, mine)
             for source, (offset, part) in zip(owners, parts, strict=True):
                 for place in owners if len(owners) > 2 else ():
                     if place != source:
                         mine = Region(source, "data", begin + offset, part)
-                        made.copy(mine, mine._replace(place=place))
+                        builder.copy(mine, mine._replace(place=place))
 
     def round_(chunk: int) -> None:
         for (begin, size), _, owners in pieces[chunk]:
-            for owner, places in zip(owners, found, strict=True):
+            for owner, places in zip(owners, groups, strict=True):
                 mine = Region(owner, "data", begin, size)
                 for place in places:
                     if place != owner:
                         push = (owner, place) in network.direct
-                        (made.push if push else made.copy)(mine, mine._replace(place=place))
+                        (builder.push if push else builder.copy)(mine, mine._replace(place=place))
 
     for chunk in range(min(AHEAD, chunks)):
         within(chunk)
@@ -149,19 +149,19 @@ def by_islands(
         if chunk + AHEAD < chunks:
             within(chunk + AHEAD)
         round_(chunk)
-    return made.program
+    return builder.program
 
 
-def _owners(found: Islands) -> list[list[str]]:
+def _owners(groups: Islands) -> list[list[str]]:
     """Returns, for each unit of the data, its owner on each island: the device that adds the unit
     up.
     """
-    sizes = [len(one) for one in found]
+    sizes = [len(group) for group in groups]
     count, strides = math.prod(sizes), [math.prod(sizes[:at]) for at in range(len(sizes))]
     if count > MOST_UNITS:
         count = max(sizes)
-        return [[one[at * len(one) // count] for one in found] for at in range(count)]
+        return [[group[at * len(group) // count] for group in groups] for at in range(count)]
     return [
-        [one[at // stride % len(one)] for one, stride in zip(found, strides, strict=True)]
+        [group[at // stride % len(group)] for group, stride in zip(groups, strides, strict=True)]
         for at in range(count)
     ]

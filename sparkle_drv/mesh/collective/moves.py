@@ -22,35 +22,35 @@ def tree(places: Sequence[str], nbytes: int) -> Program:
     """Builds a broadcast from the first place, all data at once. In each of log2 p rounds, each
     place that has the data sends it to a place that lacks it.
     """
-    made, have = Builder(), 1
+    builder, have = Builder(), 1
     while have < len(places):
         for source, to in zip(places[:have], places[have:], strict=False):
-            _broadcast(made, source, to, 0, nbytes)
+            _broadcast(builder, source, to, 0, nbytes)
         have *= 2
-    return made.program
+    return builder.program
 
 
 def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Program:
     """Builds a broadcast in chunks, from each place to the next one."""
-    made = Builder()
+    builder = Builder()
     for begin, size in cuts(nbytes, itemsize, [1 / chunks] * chunks):
         for source, to in pairwise(places):
-            _broadcast(made, source, to, begin, size)
-    return made.program
+            _broadcast(builder, source, to, begin, size)
+    return builder.program
 
 
 def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[float]) -> Program:
     """Builds a broadcast in two rounds. In round one, the first place sends each other place a
     share of the data. In round two, these places send their shares to one another.
     """
-    made = Builder()
+    builder = Builder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])
     for place, (begin, size) in zip(places[1:], parts[1:], strict=True):
-        _broadcast(made, places[0], place, begin, size)
+        _broadcast(builder, places[0], place, begin, size)
     for source, (begin, size) in zip(places[1:], parts[1:], strict=True):
         for to in _from(places[1:], source):
-            _broadcast(made, source, to, begin, size)
-    return made.program
+            _broadcast(builder, source, to, begin, size)
+    return builder.program
 
 
 def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
@@ -71,41 +71,41 @@ def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
 
 def all_gather(places: Sequence[str], parts: Parts) -> Program:
     """Builds an all_gather: each place sends its part to all others."""
-    made = Builder()
+    builder = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         for to in (place, *_from(places, place)):
-            made.copy(Region(place, "data", 0, size), Region(to, "out", begin, size))
-    return made.program
+            builder.copy(Region(place, "data", 0, size), Region(to, "out", begin, size))
+    return builder.program
 
 
 def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
     """Builds an all_gather in p - 1 rounds, where each place sends only to the next one in
     `order`.
     """
-    made, of = Builder(), dict(zip(places, parts, strict=True))
+    builder, of = Builder(), dict(zip(places, parts, strict=True))
     for place, (begin, size) in of.items():
-        made.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
+        builder.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
     for turn in range(len(order) - 1):
         for i, place in enumerate(order):
             part = of[order[(i - turn) % len(order)]]
             to = order[(i + 1) % len(order)]
-            made.copy(Region(place, "out", *part), Region(to, "out", *part))
-    return made.program
+            builder.copy(Region(place, "out", *part), Region(to, "out", *part))
+    return builder.program
 
 
 def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
     """Builds a reduce_scatter: each place receives its part from all others and adds the
     parts up.
     """
-    made = Builder()
+    builder = Builder()
     for place, (begin, size) in zip(places, parts, strict=True):
         mine = Region(place, "out", 0, size)
-        made.copy(Region(place, "data", begin, size), mine)
+        builder.copy(Region(place, "data", begin, size), mine)
         for at, other in enumerate(_from(places, place)):
             temp = Region(place, "temp", at * aligned(size), size)
-            made.copy(Region(other, "data", begin, size), temp)
-            made.reduce(temp, mine)
-    return made.program
+            builder.copy(Region(other, "data", begin, size), temp)
+            builder.reduce(temp, mine)
+    return builder.program
 
 
 def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -> Program:
@@ -113,7 +113,7 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
     part goes once around the ring, from the device after its owner to the owner. Each device that
     it reaches adds its own data.
     """
-    made, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
+    builder, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))
     for turn in range(p - 1):
         for i, place in enumerate(order):
@@ -125,13 +125,13 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
             source = came if turn else Region(place, "data", begin, size)
             mine = Region(to, "out", 0, size) if to == owner else None
             slot = mine or Region(to, "temp", turn % 2 * most, size)
-            made.copy(source, slot)
-            made.reduce(Region(to, "data", begin, size), slot)
-    return made.program
+            builder.copy(source, slot)
+            builder.reduce(Region(to, "data", begin, size), slot)
+    return builder.program
 
 
-def _broadcast(made: Builder, source: str, to: str, begin: int, size: int) -> None:
-    made.copy(Region(source, "data", begin, size), Region(to, "data", begin, size))
+def _broadcast(builder: Builder, source: str, to: str, begin: int, size: int) -> None:
+    builder.copy(Region(source, "data", begin, size), Region(to, "data", begin, size))
 
 
 def _from(places: Sequence[str], place: str) -> list[str]:

@@ -122,7 +122,7 @@ class _Work:
         self, program: Program, act: Act, clock: Callable[[], float], lanes: Lanes | None,
         failed: Callable[[Ran], object], stopped: threading.Event,
     ) -> None:  # fmt: skip
-        self.act, self.clock, self.told = act, clock, failed
+        self.act, self.clock, self.note_failure = act, clock, failed
         self._stopped = stopped
         self.queues: dict[Lane, deque[Step]] = {}
         for step in program.steps:
@@ -149,22 +149,22 @@ class _Work:
 
     def threads(self) -> None:
         """Runs a thread for each lane. Returns when all have ended, also after an interrupt."""
-        made = [
+        threads = [
             threading.Thread(
                 target=self._guarded, args=(lane,), name=f"sparkle {lane}", daemon=True
             )
             for lane in self.queues
         ]
         try:
-            for thread in made:
-                _start(thread, len(made))
-            self._await(made)
+            for thread in threads:
+                _start(thread, len(threads))
+            self._await(threads)
         except BaseException:
             interrupted: BaseException | None = None
             # A second Ctrl-C may interrupt `_end`. Then `_end` runs again, so that all threads end.
             while True:
                 try:
-                    self._end(made)
+                    self._end(threads)
                     break
                 except KeyboardInterrupt as again:
                     interrupted = again
@@ -172,19 +172,19 @@ class _Work:
                 raise interrupted from None
             raise
 
-    def _end(self, made: Sequence[threading.Thread]) -> None:
+    def _end(self, threads: Sequence[threading.Thread]) -> None:
         """Stops all lanes and waits for those that began; may be called again."""
         self._stop()
         with self._lock:  # After an interrupted start() it is unknown whether its thread will run.
             never = self.queues.keys() - self._claimed
             self._claimed |= never
             self._never |= never
-        self._await(made)
+        self._await(threads)
         while self._entered and self._lanes is not None and self._never - self._over:
             self._over.add(next(iter(self._never - self._over)))
             self._lanes.leave()
 
-    def _await(self, made: Sequence[threading.Thread]) -> None:
+    def _await(self, threads: Sequence[threading.Thread]) -> None:
         """Returns when all lanes have ended, except those that had not begun when the run was
         stopped.
 
@@ -193,7 +193,7 @@ class _Work:
         """
         while self.queues.keys() - self._never - self._over:
             self._gate.acquire(timeout=SLICE_S)
-        for thread, lane in zip(made, self.queues, strict=True):
+        for thread, lane in zip(threads, self.queues, strict=True):
             if lane not in self._never:
                 thread.join(SLICE_S)  # the thread has finished its lane and only needs to end
 
@@ -244,7 +244,7 @@ class _Work:
 
     def _tell(self, ran: Ran) -> None:
         try:
-            self.told(ran)
+            self.note_failure(ran)
         except Exception:  # the caller's callback raised; `run` still raises the step's error
             log.exception(
                 "step %d, %s: the callback for its failure raised", ran.step.number, ran.step

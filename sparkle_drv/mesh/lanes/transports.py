@@ -193,11 +193,11 @@ class Way(Closing):
     def queue(self, end: str) -> Queue:
         """Returns the queue of this Way on its device: `end` is "source" or "to"."""
         with self._lock:
-            made = self._queues.get(end)
-            if made is None:
+            queue = self._queues.get(end)
+            if queue is None:
                 device = self.source if end == "source" else self.to
-                made = self._queues[end] = device.queue()
-            return made
+                queue = self._queues[end] = device.queue()
+            return queue
 
     def stages(self, count: int, nbytes: int) -> list[Stage]:
         """Returns `count` Stages of at least `nbytes` of host memory each.
@@ -210,11 +210,11 @@ class Way(Closing):
         if len(kept) >= count and kept[0].nbytes >= nbytes:
             return kept
         self._end(kept)
-        made = []
+        stages = []
         for _ in range(count):
-            made.append(Stage(self.source, self.to, nbytes))
-            self._all_stages.add(made[-1])
-        return made
+            stages.append(Stage(self.source, self.to, nbytes))
+            self._all_stages.add(stages[-1])
+        return stages
 
     def keep(self, stages: list[Stage]) -> None:
         """Takes back Stages (host memory) that no copy uses any more, for the next transfer."""

@@ -104,9 +104,9 @@ def usable_points(points: list[Point]) -> list[Point]:
     return found
 
 
-def fenced(made: Any) -> None:
+def fenced(work: Any) -> None:
     """Waits for an Array, or for anything else with a fence."""
-    fence = getattr(made, "fence", None)
+    fence = getattr(work, "fence", None)
     if fence is not None:
         fence.wait()
 

@@ -84,13 +84,13 @@ def explain_route(network: Network, src: str, dst: str, nbytes: int) -> str:
     taken, fastest = best_route(network, src, dst, nbytes), _search(network, src, dst, nbytes)
     between = [(src, place, dst) for place in network.places if place not in (src, dst)]
     looked = [_route(network, places, nbytes) for places in [(src, dst), *between]]
-    others = [one for one in looked if one and one.places != taken.places]
-    others.sort(key=lambda one: one.predicted_s)
+    others = [route for route in looked if route and route.places != taken.places]
+    others.sort(key=lambda route: route.predicted_s)
     assert fastest is not None
-    if all(fastest.places != one.places for one in (taken, *others)):
+    if all(fastest.places != route.places for route in (taken, *others)):
         others.insert(0, fastest)
     lines = [f"{nbytes} bytes by {taken}", f"  {_why(taken, others)}"]
-    lines += [f"  instead of {one}" for one in others[:MOST_SHOWN]]
+    lines += [f"  instead of {route}" for route in others[:MOST_SHOWN]]
     more = len(others) - MOST_SHOWN
     return "\n".join([*lines, f"  ... {more} more that take longer"] if more > 0 else lines)
 
