@@ -37,23 +37,23 @@ class TooLong(NotThere, ValueError):
     """Raised if an expression is too long for this device's kernels; another may compute it."""
 
 
-def tag_of(given: np.dtype[Any]) -> str:
+def tag_of(dtype: np.dtype[Any]) -> str:
     """Returns the tag of a dtype, such as "f32" for numpy's float32.
 
     The tag of a dtype that no operation takes is "".
     """
-    found = _TAGS.get(given)
-    if found is None:  # bfloat16 is found by its name, because ml_dtypes may not be installed
-        found = "bf16" if given.kind == "V" and given.name == "bfloat16" else ""
-    return found
+    tag = _TAGS.get(dtype)
+    if tag is None:  # bfloat16 is found by its name, because ml_dtypes may not be installed
+        tag = "bf16" if dtype.kind == "V" and dtype.name == "bfloat16" else ""
+    return tag
 
 
-def dtype(op: str, name: str, given: Any, wanted: Sequence[str]) -> str:
-    """Returns the tag of dtype `given`. Raises TypeError if the tag is not among `wanted`."""
-    tag = tag_of(np.dtype(given))
+def dtype(op: str, name: str, dtype_like: Any, wanted: Sequence[str]) -> str:
+    """Returns the tag of dtype `dtype_like`. Raises TypeError if the tag is not among `wanted`."""
+    tag = tag_of(np.dtype(dtype_like))
     if tag not in wanted:
         known = " or ".join(_NAMES[t] for t in wanted)
-        raise TypeError(f"{short(name)}: {op} takes {known}, got {np.dtype(given)}")
+        raise TypeError(f"{short(name)}: {op} takes {known}, got {np.dtype(dtype_like)}")
     return tag
 
 
@@ -81,45 +81,45 @@ def size(name: str, value: int, most: int = U32) -> int:
     return value
 
 
-def index(given: Any) -> int | None:
-    """Returns `given` as an int; None if `given` is not a whole number, or is a bool."""
+def index(argument: Any) -> int | None:
+    """Returns `argument` as an int; None if `argument` is not a whole number, or is a bool."""
     try:
-        return None if isinstance(given, (bool, np.bool_)) else operator.index(given)
+        return None if isinstance(argument, (bool, np.bool_)) else operator.index(argument)
     except TypeError:
         return None
 
 
-def whole(name: str, given: Any, least: int, most: int = U32) -> int:
-    """Returns `given` as an int from `least` to `most`. Raises TypeError, also for a bool.
+def whole(name: str, argument: Any, least: int, most: int = U32) -> int:
+    """Returns `argument` as an int from `least` to `most`. Raises TypeError, also for a bool.
 
     Raises ValueError if the number is out of range.
     """
-    value = index(given)
+    value = index(argument)
     if value is None:
-        raise TypeError(f"{name}: expected a whole number, got {shown(given)}")
+        raise TypeError(f"{name}: expected a whole number, got {shown(argument)}")
     if value < least:
         raise ValueError(f"{name}: expected {least} or more, got {shown(value)}")
     return size(name, value, most)
 
 
-def pair(name: str, given: Any, least: int) -> tuple[int, int]:
+def pair(name: str, argument: Any, least: int) -> tuple[int, int]:
     """Returns an option of conv2d as (vertical, horizontal); one number counts for both axes."""
-    if isinstance(given, (tuple, list)):
-        if len(given) != 2:
+    if isinstance(argument, (tuple, list)):
+        if len(argument) != 2:
             raise ValueError(
-                f"{name}: expected one number or two (vertical, horizontal), got {shown(given)}"
+                f"{name}: expected one number or two (vertical, horizontal), got {shown(argument)}"
             )
     else:
-        given = given, given
-    return whole(name, given[0], least, I32), whole(name, given[1], least, I32)
+        argument = argument, argument
+    return whole(name, argument[0], least, I32), whole(name, argument[1], least, I32)
 
 
-def one_of(name: str, given: Any, known: Sequence[Any]) -> Any:
-    if not (given is None or isinstance(given, str)):
-        raise TypeError(f"{name}: expected {_or(known)}, got {shown(given)}")
-    if given not in known:
-        raise ValueError(f"{name}: expected {_or(known)}, got {shown(given)}")
-    return given
+def one_of(name: str, argument: Any, known: Sequence[Any]) -> Any:
+    if not (argument is None or isinstance(argument, str)):
+        raise TypeError(f"{name}: expected {_or(known)}, got {shown(argument)}")
+    if argument not in known:
+        raise ValueError(f"{name}: expected {_or(known)}, got {shown(argument)}")
+    return argument
 
 
 def activation(given: Any) -> int:

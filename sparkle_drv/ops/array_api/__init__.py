@@ -156,19 +156,19 @@ def __array_namespace_info__() -> Any:
 
 def _named() -> dict[str, Any]:
     """Returns the functions that are made from the tables above, by the standard's names."""
-    found: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for names, make in ((_UNARY, _unary), (_BINARY, _binary)):
         for text in names.split():
             name, _, ufunc = text.partition("=")
-            found[name] = make(ufunc or name)
-    found |= {name: _reduction(name) for name in _REDUCTIONS}
-    found |= {name: _total(name) for name in ("prod", "sum")}
+            functions[name] = make(ufunc or name)
+    functions |= {name: _reduction(name) for name in _REDUCTIONS}
+    functions |= {name: _total(name) for name in ("prod", "sum")}
     for name, value in (("empty", 0), ("zeros", 0), ("ones", 1)):
-        found[name], found[f"{name}_like"] = filled(value)
-    for name, function in found.items():
+        functions[name], functions[f"{name}_like"] = filled(value)
+    for name, function in functions.items():
         function.__name__ = function.__qualname__ = name
         function.__doc__ = "As the array API standard has it."
-    return found
+    return functions
 
 
 _TYPES = {name: np.dtype(name) for name in _DTYPES.split()}

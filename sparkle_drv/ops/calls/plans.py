@@ -77,24 +77,24 @@ def _chosen(
     """
     kept: dict[Key, Chosen] = dev.kept.setdefault("ops plans", {})
     key = kernel, *sizes, *how
-    found = kept.get(key)
-    if found is not None and not found[0].closed:
-        return found
+    chosen = kept.get(key)
+    if chosen is not None and not chosen[0].closed:
+        return chosen
     if len(kept) >= MOST_KEPT:
         kept.clear()
     shape = named(*sizes) if named and not dev.deterministic else ""
     entry = _tuned(dev).get((kernel, shape)) if shape else None
     if entry is not None:
         try:
-            found = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
-            return found  # not kept[key]: another thread may clear `kept`
+            chosen = kept[key] = staging.kernel(dev, kernel, entry.plan), entry.plan
+            return chosen  # not kept[key]: another thread may clear `kept`
         except (ValueError, ImageError) as error:
             log.warning(
                 "%s: the tuned plan of %s %s is not used: %s", dev.uri, kernel, shape, error
             )
     plan = None if model is None else _model(dev, model, *sizes, *how)
-    found = kept[key] = staging.kernel(dev, kernel, plan), plan
-    return found
+    chosen = kept[key] = staging.kernel(dev, kernel, plan), plan
+    return chosen
 
 
 def _model(dev: Device, plan: Callable[..., TilePlan], *what: Any) -> TilePlan:

@@ -133,17 +133,17 @@ class Call:
             else:
                 return None
         new = self.out == RESULT or values[self.out] is None
-        found = self._patches(kernel, args, result if new else None)
-        if found is None or (
+        patches = self._patches(kernel, args, result if new else None)
+        if patches is None or (
             new and not (type(result) is np.ndarray and result.flags.c_contiguous)
         ):
             return None
-        made = (result.shape, result.dtype, result.nbytes) if new else (None, None, 0)
+        fresh = (result.shape, result.dtype, result.nbytes) if new else (None, None, 0)
         shape = (None, None, 0)
         record = packed(kernel.device, kernel, *_hot.plain(kernel, tuple(args), *shape))
         numbers = b"".join(_NUMBER.pack(v, ord(code), at, 0) for v, code, at in self.numbers)
         fixed = (
-            self.site, tuple(meant), compared, queue, kernel, record, *found, np.empty, *made,
+            self.site, tuple(meant), compared, queue, kernel, record, *patches, np.empty, *fresh,
             self.out, self.brief, self.block, numbers,
         )  # fmt: skip
         return _hot.Row(values, fixed)
@@ -167,26 +167,26 @@ class Call:
             if pointer is None:
                 continue
             new = source == self.out and result is not None
-            given = result if new else None if source in (None, BLOCK) else self.values[source]
+            operand = result if new else None if source in (None, BLOCK) else self.values[source]
             if source == BLOCK:
                 base = pointer._address
-            elif isinstance(given, np.ndarray):
-                source, base = RESULT if new else source, given.ctypes.data
-                below, nbytes = space.reach(given.shape, given.strides, given.itemsize)
+            elif isinstance(operand, np.ndarray):
+                source, base = RESULT if new else source, operand.ctypes.data
+                below, nbytes = space.reach(operand.shape, operand.strides, operand.itemsize)
                 start = pointer._address - (base - below)
                 if not kernel.device.info.unified or not 0 <= start <= nbytes - pointer.nbytes:
                     return None
-                flags |= _SAME_PLACE * self._in_place(given, source)
-            elif given is not None and pointer._elements & BORROWED:
+                flags |= _SAME_PLACE * self._in_place(operand, source)
+            elif operand is not None and pointer._elements & BORROWED:
                 return None
-            elif given is None or isinstance(given, Constant):
+            elif operand is None or isinstance(operand, Constant):
                 source, base = _FIXED, 0
                 kept.append(pointer)
-            elif pointer is not given:
+            elif pointer is not operand:
                 return None  # `pointer` is a copy that this call made, not the caller's memory
             else:
                 flags, base = flags | _POINTER, pointer._address
-                flags |= _SAME_PLACE * self._in_place(given, source)
+                flags |= _SAME_PLACE * self._in_place(operand, source)
             where = DISPATCH_HEAD.size + signature.offsets[i]
             covered = DISPATCH_HEAD.size + signature.args_nbytes + 8 * at
             patches += _PATCH.pack(source, flags, where, covered, pointer._address - base)

@@ -186,14 +186,14 @@ class Conv2d(CallableBase):
         _check_algo(dev, shape, algo)
         act = check.activation(activation)
         function, tile = plans.conv2d(dev, shape, algo)
-        function, tile, held = _packed(dev, weights.kept(dev, "w", w), shape, function, tile)
-        made = _Plan(
+        function, tile, packed = _packed(dev, weights.kept(dev, "w", w), shape, function, tile)
+        prepared = _Plan(
             Conv2dPlan.__call__, dev.default_queue, function, tile, (*shape.arguments(), act)
         )
-        made.w, made.out_shape, made.bias = held, shape.out_shape, None
+        prepared.w, prepared.out_shape, prepared.bias = packed, shape.out_shape, None
         if bias is not None:
-            made.bias = weights.kept(dev, "bias", bias).array("bias", dev)
-        return made
+            prepared.bias = weights.kept(dev, "bias", bias).array("bias", dev)
+        return prepared
 
 
 class Conv2dPlan(Plan):
@@ -231,11 +231,11 @@ class Conv2dPlan(Plan):
 _Plan = direct(Conv2dPlan)
 
 
-def _extents(given: Any) -> tuple[int, ...]:
+def _extents(shape: Any) -> tuple[int, ...]:
     try:
-        extents = tuple(given)
+        extents = tuple(shape)
     except TypeError:
-        raise TypeError(f"x_shape: expected four whole numbers, got {shown(given)}") from None
+        raise TypeError(f"x_shape: expected four whole numbers, got {shown(shape)}") from None
     return tuple(check.whole("x_shape", extent, 0) for extent in extents)
 
 

@@ -30,17 +30,17 @@ MOST_KEPT = 4096
 """The most steps whose types a device keeps."""
 
 
-def expression(name: str, given: tuple[object, ...]) -> Array:
-    """Returns numpy's ufunc `name` of the operands `given`, at least one of which is an Array.
+def expression(name: str, operands: tuple[object, ...]) -> Array:
+    """Returns numpy's ufunc `name` of `operands`, at least one of which is an Array.
 
     The other operands are Arrays, numbers or host arrays. Raises TypeError for operands or dtypes
     that the ufunc does not take. Raises ValueError if the shapes do not broadcast, the devices
     differ, or an Array is closed. Raises OverflowError where numpy does, for a number that its
     dtype cannot hold.
     """
-    device = device_of(given)
+    device = device_of(operands)
     with device._pending.waiting.lock:
-        new, private = _step_of(device, name, given)
+        new, private = _step_of(device, name, operands)
         if not isinstance(new, Node):
             return new
         if private:
@@ -51,7 +51,7 @@ def expression(name: str, given: tuple[object, ...]) -> Array:
     return array
 
 
-def _step_of(device: Device, name: str, given: tuple[object, ...]) -> tuple[Node | Array, bool]:
+def _step_of(device: Device, name: str, inputs: tuple[object, ...]) -> tuple[Node | Array, bool]:
     """Returns (new node, whether it may wait) for `expression`, or (result of the host, False).
 
     A node must not wait if code outside this package can write to the memory of an operand. The
@@ -61,9 +61,9 @@ def _step_of(device: Device, name: str, given: tuple[object, ...]) -> tuple[Node
     kinds: list[Any] = []
     shapes: list[Shape] = []
     private = True
-    for x in given:
+    for x in inputs:
         if not isinstance(x, Array):
-            x = _operand(given, x)
+            x = _operand(inputs, x)
         if not isinstance(x, Array):
             operands.append(x)
             kinds.append(kind_of(x))
@@ -94,11 +94,11 @@ def update(name: str, x: Array, operand: object) -> Array:
     """
     if x.readonly:
         raise ValueError("in-place: expected a writable Array, got a read-only one")
-    given = (x, operand)
-    device = device_of(given)
+    operands = (x, operand)
+    device = device_of(operands)
     waiting = device._pending.waiting
     with waiting.lock:
-        new, private = _step_of(device, name, given)
+        new, private = _step_of(device, name, operands)
         check_in_place(new, x)
         if isinstance(new, Node):
             same = new.dtype == x.dtype
@@ -125,23 +125,23 @@ def update(name: str, x: Array, operand: object) -> Array:
     return x
 
 
-def check_in_place(made: Any, x: Any) -> None:
-    """Raises ValueError if the result `made` has not the shape of `x`. Raises TypeError if numpy's
-    rule "same_kind" does not allow its cast to the dtype of `x`.
+def check_in_place(result: Any, x: Any) -> None:
+    """Raises ValueError if `result` has not the shape of `x`. Raises TypeError if numpy's rule
+    "same_kind" does not allow its cast to the dtype of `x`.
     """
-    if made.shape != x.shape:
-        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {made.shape}")
-    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
-        raise TypeError(f"in-place: a result of {made.dtype} does not fit {x.dtype}")
+    if result.shape != x.shape:
+        raise ValueError(f"in-place: expected a result of shape {x.shape}, got {result.shape}")
+    if not np.can_cast(result.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"in-place: a result of {result.dtype} does not fit {x.dtype}")
 
 
-def device_of(given: tuple[object, ...]) -> Device:
-    """Returns the device of all Arrays in `given`. Raises DeviceLost if the device is closed.
+def device_of(operands: tuple[object, ...]) -> Device:
+    """Returns the device of all Arrays in `operands`. Raises DeviceLost if the device is closed.
 
     Raises ValueError if the Arrays have several devices, or an Array is closed.
     """
     device: Device | None = None
-    for x in given:
+    for x in operands:
         if isinstance(x, Array):
             thunk = x._thunk
             own = x.buffer._open().owner if thunk is None else thunk.device
@@ -156,10 +156,10 @@ def device_of(given: tuple[object, ...]) -> Device:
     return device
 
 
-def _operand(given: tuple[object, ...], x: object) -> Any:
-    """Returns a host array as an Array on the device of `given`, or a number."""
+def _operand(operands: tuple[object, ...], x: object) -> Any:
+    """Returns a host array as an Array on the device of `operands`, or a number."""
     if isinstance(x, np.ndarray) and x.ndim:
-        return device_of(given).array(x)
+        return device_of(operands).array(x)
     return number("an Array", x)
 
 

@@ -168,16 +168,16 @@ def _graph(
     builder = Builder("an expression of Arrays")
     names = [f"x{i}" for i in range(len(kinds))] + [f"s{i}" for i in range(numbers)]
     at = {name: builder.add("name", (), name) for name in names}
-    made: list[int] = []
+    step_nodes: list[int] = []
     for op, *operands in steps:
         args = []
         for kind, value in operands:
             if kind == "n":
                 args.append(builder.add("number", (), value))
             else:
-                args.append(at[f"{kind}{value}"] if kind else made[value])
-        made.append(builder.add(op, tuple(args)))
-    return builder.graph(made[-1], tuple(names), "", builder.called)
+                args.append(at[f"{kind}{value}"] if kind else step_nodes[value])
+        step_nodes.append(builder.add(op, tuple(args)))
+    return builder.graph(step_nodes[-1], tuple(names), "", builder.called)
 
 
 def viewed(x: Array, view: View) -> Array:
@@ -189,20 +189,20 @@ def viewed(x: Array, view: View) -> Array:
     if not size or all(n == 1 or step == plain for n, step, plain in dims):
         itemsize = x.dtype.itemsize
         start = view.offset * itemsize if size else 0
-        made = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
-        made.fence = x.fence
-        return made
-    made = x.device.empty(view.shape, x.dtype)
+        elements = x.buffer.view(start, size * itemsize).array(x.dtype, view.shape)
+        elements.fence = x.fence
+        return elements
+    elements = x.device.empty(view.shape, x.dtype)
     try:
         copy = partial(strided_copy, src_strides=view.strides, src_offset=view.offset)
-        return launched(copy(x.device, made, bindable(x), view.shape))
+        return launched(copy(x.device, elements, bindable(x), view.shape))
     except (check.NotThere, ValueError) as error:  # no kernel, for example for elements of 1 byte
         host = x._host()
         steps = [s * host.itemsize for s in view.strides]
         flat = np.lib.stride_tricks.as_strided(host.reshape(-1)[view.offset :], view.shape, steps)
-        made.device.default_queue.write(made, np.ascontiguousarray(flat)).wait()
-        made._origin = f"numpy on the host: {error}"
-        return made
+        elements.device.default_queue.write(elements, np.ascontiguousarray(flat)).wait()
+        elements._origin = f"numpy on the host: {error}"
+        return elements
 
 
 def launched(x: Array) -> Array:
@@ -221,11 +221,11 @@ def bindable(x: Array) -> Array:
     device = x.device
     if is_bindable(x):
         return x
-    made, queue, commands = device.empty(x.shape, x.dtype), device.default_queue, Commands()
+    copied, queue, commands = device.empty(x.shape, x.dtype), device.default_queue, Commands()
     if x.fence is not None and x.fence.queue is not queue:
         commands.wait(x.fence)
-    made.fence = queue.submit(commands.copy(made, x.buffer.view(0, x.nbytes)))
-    return made
+    copied.fence = queue.submit(commands.copy(copied, x.buffer.view(0, x.nbytes)))
+    return copied
 
 
 def is_bindable(x: Array) -> bool:

@@ -20,24 +20,24 @@ __all__ += ["ufunc", "update"]
 
 
 def numpy_ufunc(
-    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
+    function: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
 ) -> Array:
     """Computes a ufunc that numpy was called with, such as np.sin(x); `out=` may be an Array."""
-    made: Array = called(given, method, inputs, options, (Array, ufunc, matmul, setitem))
-    return made
+    result: Array = called(function, method, inputs, options, (Array, ufunc, matmul, setitem))
+    return result
 
 
 def called(
-    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any],
+    function: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any],
     by: tuple[type[Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]],
 ) -> Any:  # fmt: skip
-    """Computes a call of numpy's ufunc `given`.
+    """Computes a call of numpy's ufunc `function`.
 
     `by` has four members: the class of the arrays, and for this class the functions that compute a
     ufunc, a matrix product and an assignment to elements.
     """
     kind, ufunc, matmul, setitem = by
-    name = str(given.__name__)
+    name = str(function.__name__)
     if method != "__call__":
         hint = f"x.{_METHODS[name]}()" if method == "reduce" and name in _METHODS else "x.numpy()"
         raise TypeError(f"numpy.{name}.{method}: expected a plain call of Arrays; use {hint}")
@@ -50,21 +50,21 @@ def called(
             f"out: expected {kind.__name__}, the class of an operand, got {type(out).__name__}; "
             "call numpy with x.numpy() for a result in a host array"
         )
-    if given is np.matmul:
-        made = matmul(*inputs)
-    elif getattr(np, name, None) is given and (name in types.MAPPED or name in types.HOST):
-        made = ufunc(name, inputs)
+    if function is np.matmul:
+        result = matmul(*inputs)
+    elif getattr(np, name, None) is function and (name in types.MAPPED or name in types.HOST):
+        result = ufunc(name, inputs)
     else:
         raise TypeError(
             f"numpy.{name} does not compute on devices: call it with x.numpy(), a host array"
         )
     if out is None:
-        return made
-    if not np.can_cast(made.dtype, out.dtype, "same_kind"):
-        raise TypeError(f"out: expected dtype {made.dtype}, got {out.dtype}")
-    if made.shape != out.shape:
-        raise ValueError(f"out: expected shape {made.shape}, got {out.shape}")
-    setitem(out, ..., made)
+        return result
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"out: expected dtype {result.dtype}, got {out.dtype}")
+    if result.shape != out.shape:
+        raise ValueError(f"out: expected shape {result.shape}, got {out.shape}")
+    setitem(out, ..., result)
     return out
 
 

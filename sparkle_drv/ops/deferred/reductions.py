@@ -105,17 +105,17 @@ def matmul(a: Any, b: Any) -> Array:
     second = viewed(second, broadcast(second, (*stack, k, n)))
     count = math.prod(stack)
     lefts, rights = first.reshape(count, m, k), second.reshape(count, k, n)
-    made = device.empty((count, m, n), dtype)
+    products = device.empty((count, m, n), dtype)
     for i in range(count):
-        out = getitem(made, i)
+        out = getitem(products, i)
         straight = is_bindable(out)
         a_i, b_i = bindable(getitem(lefts, i)), bindable(getitem(rights, i))
         done = gemm(device, a_i, b_i, out if straight else None)
-        made.fence = done.fence or made.fence
+        products.fence = done.fence or products.fence
         if not straight and done.nbytes:
-            made.fence = device.default_queue.submit(Commands().copy(out, done))
-        made._origin = done._origin
-    return _shaped(launched(made), final)
+            products.fence = device.default_queue.submit(Commands().copy(out, done))
+        products._origin = done._origin
+    return _shaped(launched(products), final)
 
 
 def _shaped(x: Array, shape: tuple[int, ...]) -> Array:

@@ -80,7 +80,7 @@ def _fail(text: str, at: int, what: str) -> NoReturn:
 def _tokens(text: str) -> list[_Token]:
     if len(text) > MAX_TEXT:
         _fail(text, 0, f"expected at most {MAX_TEXT} characters, got {len(text)}")
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     for match in _TOKEN.finditer(text):
         token = _Token(str(match.lastgroup), match.group(), match.start())
         if token.kind == "strange":
@@ -90,8 +90,8 @@ def _tokens(text: str) -> list[_Token]:
             hint = f"; write {instead}" if instead else ""
             _fail(text, token.at, f"there is no operator {token.text}{hint}")
         if token.kind != "space":
-            found.append(token)
-    return [*found, _Token("end", "", len(text))]
+            tokens.append(token)
+    return [*tokens, _Token("end", "", len(text))]
 
 
 class _Parser:

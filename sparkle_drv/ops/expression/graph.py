@@ -113,14 +113,14 @@ class Builder:
         if op == "where" and not self.nodes[args[0]].truth:
             zero = self.add("number", (), 0, at)
             args = (self.add("ne", (args[0], zero), at=at), *args[1:])
-        found = self._known.setdefault((op, args, *distinct(value)), len(self.nodes))
-        if found == len(self.nodes):
-            if found >= MOST_NODES:
+        number = self._known.setdefault((op, args, *distinct(value)), len(self.nodes))
+        if number == len(self.nodes):
+            if number >= MOST_NODES:
                 what = f"expected at most {MOST_NODES} steps, got more"
                 raise ValueError(f"{self.called or 'expression'}: {what}")
             of_truths = op in OF_TRUTHS and all(self.nodes[a].truth for a in args)
             self.nodes.append(Node(op, args, value, at, of_truths or op in COMPARISONS.values()))
-        return found
+        return number
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:
         """Returns the graph of the nodes that `root` depends on, in their order; root is last."""

@@ -126,7 +126,7 @@ def _paired(values: list[Value]) -> list[Value]:
     The product must have no other use.
     """
     uses = Counter(a for v in values for a in v.args)
-    made = list(values)
+    paired = list(values)
     for i, v in enumerate(values):
         if v.op not in ("add", "sub") or v.type not in ("f32", "f64"):
             continue
@@ -134,9 +134,9 @@ def _paired(values: list[Value]) -> list[Value]:
         left, right = v.args
         for product, other, op in ((left, right, first), (right, left, second)):
             if values[product].op == "mul" and uses[product] == 1:
-                made[i] = Value(op, v.type, (*values[product].args, other))
+                paired[i] = Value(op, v.type, (*values[product].args, other))
                 break
-    return made
+    return paired
 
 
 def _ordered(values: list[Value]) -> list[int]:
@@ -168,11 +168,11 @@ def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], i
     The register of an operand is free after its last use.
     """
     last = {a: i for i in steps for a in values[i].args}
-    found: dict[int, int] = {}
+    registers: dict[int, int] = {}
     free: list[int] = []
     taken = 0
     for i in steps:
-        ended = [found[a] for a in set(values[i].args) if last[a] == i and a in found]
+        ended = [registers[a] for a in set(values[i].args) if last[a] == i and a in registers]
         # A step may write its result to the register of an operand. A conversion must not, because
         # operand and result have elements of different sizes.
         if values[i].op != "convert":
@@ -181,7 +181,7 @@ def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], i
         if not free:
             free.append(taken)
             taken += 1
-        found[i] = min(free)
-        free.remove(found[i])
+        registers[i] = min(free)
+        free.remove(registers[i])
         free += ended
-    return found, taken
+    return registers, taken

@@ -22,15 +22,15 @@ def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
 
     Raises ValueError or TypeError for an operation that the values do not allow.
     """
-    found: dict[int, Any] = {}
+    computed: dict[int, Any] = {}
     for i, node in enumerate(graph.nodes):
         if node.op == "number":
-            found[i] = node.value
+            computed[i] = node.value
         elif node.value in named:
-            found[i] = named[str(node.value)]
-        elif node.args and all(a in found for a in node.args):
-            found[i] = _computed(graph, node, [found[a] for a in node.args])
-    return found
+            computed[i] = named[str(node.value)]
+        elif node.args and all(a in computed for a in node.args):
+            computed[i] = _computed(graph, node, [computed[a] for a in node.args])
+    return computed
 
 
 def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:

@@ -50,17 +50,17 @@ def typed(
     `wide` the result keeps the type that it is computed in, for a reduction of it. Raises TypeError
     if an operation or the result would have a type that is not in TYPES.
     """
-    made = Typed(graph)
+    builder = Typed(graph)
     kind_at = dict(scalars)
     for i, node in enumerate(graph.nodes):
         if node.op == "name" and node.value in arrays:
             kind_at[i] = arrays[str(node.value)]
-            made.number[i] = made.add("input", kind_at[i], (), node.value)
+            builder.number[i] = builder.add("input", kind_at[i], (), node.value)
         elif i not in scalars:
             kinds = tuple(kind_at[a] for a in node.args)
             met, kind_at[i] = promote.rule_of(graph, node, kinds)
             if node.op == "square" and kinds == ("bool",):
-                made.number[i] = made.number[node.args[0]]  # x * x is x for a bool x
+                builder.number[i] = builder.number[node.args[0]]  # x * x is x for a bool x
                 continue
             if node.op in COMPARISONS.values() and set(kinds) == {"bool"}:
                 met = "bool"
@@ -69,7 +69,7 @@ def typed(
                 and kinds == ("bool", "int")
                 and graph.nodes[node.args[1]].value == 0
             ):
-                made.number[i] = made.number[node.args[0]]  # x != 0 is x for a bool x
+                builder.number[i] = builder.number[node.args[0]]  # x != 0 is x for a bool x
                 continue
             # numpy's result is an array, which has a type, so the result is not weak.
             if node.op == "where" and met in promote.WEAK:
@@ -77,7 +77,7 @@ def typed(
             if met not in TYPES:
                 what = f"{node.op} is {promote.dtype_name(met)} here, and there are "
                 graph.fail(node, what + " ".join(TYPES) + _WAY_OUT, TypeError)
-            made.number[i] = made.operation(node, met)
+            builder.number[i] = builder.operation(node, met)
     last = len(graph.nodes) - 1
     if last in scalars:
         what = "the result is one number, because no array takes part in it"
@@ -89,8 +89,10 @@ def typed(
         )
         graph.fail(graph.nodes[last], what, TypeError)
     kind = kind_at[last]
-    root = made.converted(made.number[last], promote.COMPUTED_IN.get(kind, kind) if wide else kind)
-    return made.values[: root + 1]
+    root = builder.converted(
+        builder.number[last], promote.COMPUTED_IN.get(kind, kind) if wide else kind
+    )
+    return builder.values[: root + 1]
 
 
 class Typed:
@@ -106,10 +108,10 @@ class Typed:
         self._known: dict[Any, int] = {}
 
     def add(self, op: str, kind: str, args: tuple[int, ...] = (), source: Any = None) -> int:
-        found = self._known.setdefault((op, kind, args, repr(source)), len(self.values))
-        if found == len(self.values):
+        index = self._known.setdefault((op, kind, args, repr(source)), len(self.values))
+        if index == len(self.values):
             self.values.append(Value(op, kind, args, source))
-        return found
+        return index
 
     def converted(self, value: int, kind: str) -> int:
         """Returns the index of `value` converted to type `kind`. Adds conversions if needed.
@@ -134,12 +136,12 @@ class Typed:
         text, or a scalar that each call gives. If `kind` is in promote.COMPUTED_IN, the value has
         the wider type in which `kind` is computed.
         """
-        found = self.number.get(i)
-        if found is not None:
-            small = self.values[found].type in ("bool", "u8") or self.graph.nodes[i].truth
+        index = self.number.get(i)
+        if index is not None:
+            small = self.values[index].type in ("bool", "u8") or self.graph.nodes[i].truth
             if not small:  # round a value of a wider type to `kind`
-                found = self.converted(found, kind)
-            return self.converted(found, promote.COMPUTED_IN.get(kind, kind))
+                index = self.converted(index, kind)
+            return self.converted(index, promote.COMPUTED_IN.get(kind, kind))
         node = self.graph.nodes[i]
         if node.op != "number":
             return self.add("scalar", kind, (), i)
@@ -195,15 +197,15 @@ class Typed:
             return self.add("sqrt", wide, (self.operand(base, met),))
         elif whole is None or not 2 <= whole <= MOST_POWER:
             return self.add("pow", wide, (self.operand(base, met), self.operand(exponent, met)))
-        one = self.operand(base, met)
+        factor = self.operand(base, met)
         if whole == 0:
-            return self.add("eq", wide, (one, one))  # x == x is 1 for whole numbers
-        found = one
+            return self.add("eq", wide, (factor, factor))  # x == x is 1 for whole numbers
+        product = factor
         for bit in bin(whole)[3:]:  # square and multiply; the highest bit is done
-            found = self.add("mul", wide, (found, found))
+            product = self.add("mul", wide, (product, product))
             if bit == "1":
-                found = self.add("mul", wide, (found, one))
-        return found
+                product = self.add("mul", wide, (product, factor))
+        return product
 
 
 def _is_power_of_two(value: float) -> bool:

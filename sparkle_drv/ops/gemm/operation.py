@@ -112,10 +112,10 @@ class Gemm(CallableBase):
             if out is not None:
                 staging.check_out(stage.out, (m, n), a.dtype, None)
             wide = THROUGH[tag]
-            b, bias = (x if x is None else convert(dev, _plain(x, stage), wide) for x in (b, bias))
+            b, bias = (x if x is None else convert(dev, _array(x, stage), wide) for x in (b, bias))
             how: Any = {"bias": bias, "activation": activation, "algo": algo}
             return through(
-                dev, "gemm", _plain(a, stage), wide,
+                dev, "gemm", _array(a, stage), wide,
                 lambda a: convert(dev, self(dev, a, b, **how), tag, out),
             )  # fmt: skip
         c = stage.target((m, n), a.dtype, rows=True)
@@ -172,11 +172,11 @@ class Gemm(CallableBase):
             check.shape("b", tuple(b.shape), (k, n), "for this plan")
             kernel, b = _packed(dev, weights.kept(dev, "b", b), m, kernel, tile)
         tail = m, n, k, k, 1, n, 1, n, act
-        made = _Plan(
+        prepared = _Plan(
             GemmPlan.__call__, dev.default_queue, kernel, tile, tail, table.is_brief(m, n, k)
         )
-        made.weights = b
-        return made
+        prepared.weights = b
+        return prepared
 
 
 class GemmPlan(Plan):
@@ -220,7 +220,7 @@ class GemmPlan(Plan):
 _Plan = direct(GemmPlan)
 
 
-def _plain(x: Any, stage: staging.Stage) -> Any:
+def _array(x: Any, stage: staging.Stage) -> Any:
     """Returns an operand; a Constant is replaced by an array of its elements."""
     if not isinstance(x, Constant):
         return x

@@ -58,20 +58,20 @@ class Layout(NamedTuple):
         return (n, h, w, c) if self.name == "NHWC" else (n, c, h, w)
 
 
-def parse(name: str, given: Any) -> Layout:
+def parse(name: str, text: Any) -> Layout:
     """Returns the Layout "NCHW", "NHWC", or "NCHW8c" with any block of 1 to 64.
 
     Raises ValueError for any other string, TypeError for an object that is no string.
     """
-    known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", given) if isinstance(given, str) else None
+    known = re.fullmatch(r"NCHW|NHWC|NCHW([1-9][0-9]?)c", text) if isinstance(text, str) else None
     block = int(known[1] or 0) if known else MAX_BLOCK + 1
     if block > MAX_BLOCK:
-        kind = ValueError if isinstance(given, str) else TypeError
+        kind = ValueError if isinstance(text, str) else TypeError
         raise kind(
             f'{name}: expected "NCHW", "NHWC", or "NCHW8c" with any block of 1 to {MAX_BLOCK} '
-            f"for the 8, got {shown(given)}"
+            f"for the 8, got {shown(text)}"
         )
-    return Layout(given, block)
+    return Layout(text, block)
 
 
 @overload
@@ -136,20 +136,20 @@ def layout(
     current: Any = stage.pointer(a)
     for before, way in change.steps:
         where = stage.target if way == change.after else stage.temporary
-        made = where(way.shape(*change.sizes), a.dtype, layout=way.name)
-        if 0 in made.pointer.shape:
+        output = where(way.shape(*change.sizes), a.dtype, layout=way.name)
+        if 0 in output.pointer.shape:
             pass
         elif own != "f32":
             blocks = [x.block or change.sizes[1] * (x.name == "NHWC") for x in (way, before)]
             strided_copies.change(
-                stage, made.pointer, current, change.sizes, (blocks[0], blocks[1])
+                stage, output.pointer, current, change.sizes, (blocks[0], blocks[1])
             )
         else:
             function = staging.kernel(dev, f"{before.kind}_to_{way.kind}_f32")
             blocks = [x.block for x in (before, way) if x.block]
-            stage.launch(function, made.pointer, current, *change.sizes, *blocks)
-        current = made.pointer
-    result = stage.finish(made)
+            stage.launch(function, output.pointer, current, *change.sizes, *blocks)
+        current = output.pointer
+    result = stage.finish(output)
     if own != "f32":
         return result
     return table.remember(stage, result, layout, values, (4, 0), out=4)

@@ -54,11 +54,11 @@ def program(
     the result keeps the type that it is computed in (float32 for float16), for a later reduction.
     Raises ValueError or TypeError if the graph has no program.
     """
-    found = scalars.values(graph, values)
-    kinds = tuple((i, promote.kind_of(value)) for i, value in found.items())
+    scalar_values = scalars.values(graph, values)
+    kinds = tuple((i, promote.kind_of(value)) for i, value in scalar_values.items())
     code = lowered(graph, tuple(sorted(arrays.items())), kinds, wide)
     check_inputs(graph, code.inputs)
-    return code, found
+    return code, scalar_values
 
 
 def placed(stage: staging.Stage, inputs: list[Any]) -> list[Any]:
@@ -80,13 +80,13 @@ def whole(stage: staging.Stage, inputs: list[Any], shape: tuple[int, ...], dtype
 
     If `dtype` is None, each input keeps its dtype.
     """
-    made = []
+    pointers = []
     for x in inputs:
         if tuple(x.shape) != shape or x.dtype != (dtype or x.dtype):
             host = x._host() if isinstance(x, Array) else x
             x = np.broadcast_to(host.astype(dtype or x.dtype, copy=False), shape)
-        made.append(stage.pointer(x))
-    return made
+        pointers.append(stage.pointer(x))
+    return pointers
 
 
 def launch(

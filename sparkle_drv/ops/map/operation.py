@@ -116,14 +116,14 @@ def map(
     original = graph_of(expression)
     values = bind(original, args, names)
     graph = comparable(original, values)
-    made, stage, code = _compute(dev, graph, values, out)
+    result, stage, code = _compute(dev, graph, values, out)
     lasting = lasting and graph is original
     if not lasting or stage is None or stage.on_device or not isinstance(code, lower.Lowered):
-        return made
+        return result
     left = (name for name in graph.names if name not in names)
     # the names of the objects in `call[2:]`, in their order
     order = *names, _NAMES_END, *left, *names
-    return _remember(stage, made, call[0], call[2:], order, graph, code)
+    return _remember(stage, result, call[0], call[2:], order, graph, code)
 
 
 def again(dev: Device, graph: Graph, out: Array, *values: Any) -> None:
@@ -162,20 +162,20 @@ def _compute(
         return _fill(dev, graph, numbers, out), None, None
     shape, kinds, layout = outline("map", arrays)
     stage = staging.Stage(dev, arrays, out)
-    code, found = fused.program(graph, kinds, numbers)
+    code, node_values = fused.program(graph, kinds, numbers)
     if not fuses(dev):
-        made, portable = _portable(stage, graph, code, found, shape, layout)
-        return made, stage, portable
-    return _fused(stage, code, code.constants(graph, found), shape, layout), stage, code
+        result, portable = _portable(stage, graph, code, node_values, shape, layout)
+        return result, stage, portable
+    return _fused(stage, code, code.constants(graph, node_values), shape, layout), stage, code
 
 
 def _remember(
-    stage: staging.Stage, made: Any, site: object, given: tuple[Any, ...],
+    stage: staging.Stage, result: Any, site: object, passed: tuple[Any, ...],
     names: Sequence[object], graph: Graph, code: Code,
 ) -> Any:  # fmt: skip
-    """Returns `made`, the result of a call, and adds the call to the call table if C can repeat it.
+    """Returns `result`, that of a call, and adds the call to the call table if C can repeat it.
 
-    C cannot repeat a call if the host computes a number that the call's program uses. `given` are
+    C cannot repeat a call if the host computes a number that the call's program uses. `passed` are
     the values of the call, `out` last. `names` are the names of these values.
     """
     place = {name: i for i, name in enumerate(names)}
@@ -184,22 +184,22 @@ def _remember(
         filled = [(cell, graph.nodes[node], kind) for cell, node, kind in code.filled]
         used |= {str(node.value) for _, node, _ in filled}
         if any(node.op != "name" or kind not in _CODES for _, node, kind in filled):
-            return made
+            return result
         numbers = [(place[str(node.value)], _CODES[kind], 8 * cell) for cell, node, kind in filled]
         block = code.cells.tobytes()
     # C cannot repeat a call in which a 0-d array counts as a number: its value may change, or the
     # array may be closed.
-    written = any(isinstance(given[at], (np.ndarray, Array, Constant)) for at, _, _ in numbers)
+    written = any(isinstance(passed[at], (np.ndarray, Array, Constant)) for at, _, _ in numbers)
     if written or len(used) != len(graph.names):
-        return made
+        return result
     inputs = [place[name] for name in code.inputs]
     absent = [None] * (space.INPUTS - len(inputs))
-    out = len(given) - 1
+    out = len(passed) - 1
     sources = out, *inputs, *absent, None, table.BLOCK if numbers else None
     return table.remember(
-        stage, made, site, given, sources, out=out, inplace=True, block=block, numbers=numbers,
-        arrays=isinstance(made, Array),
-        brief=table.is_brief(math.prod(made.shape), len(graph.nodes), 1),
+        stage, result, site, passed, sources, out=out, inplace=True, block=block, numbers=numbers,
+        arrays=isinstance(result, Array),
+        brief=table.is_brief(math.prod(result.shape), len(graph.nodes), 1),
     )  # fmt: skip
 
 
@@ -353,27 +353,27 @@ def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
 
 
 def _portable(
-    stage: staging.Stage, graph: Graph, code: lower.Lowered, found: dict[int, Any],
+    stage: staging.Stage, graph: Graph, code: lower.Lowered, node_values: dict[int, Any],
     shape: Shape, layout: str | None,
 ) -> tuple[Any, program.Program]:  # fmt: skip
-    tag, made, fit = _program(stage.dev, graph, code, found)
+    tag, compiled, fit = _program(stage.dev, graph, code, node_values)
     dtype, result = promote.dtype_of(tag), promote.dtype_of(code.result)
-    constants = [promote.fitted(graph, i, found[i], fit) for i in made.constants]
-    given, out = [stage.inputs[name] for name in made.inputs], stage.returned
+    constants = [promote.fitted(graph, i, node_values[i], fit) for i in compiled.constants]
+    operands, out = [stage.inputs[name] for name in compiled.inputs], stage.returned
     if dtype != result:
         if out is not None:
             staging.check_out(stage.out, shape, result, layout)
         stage = staging.Stage(stage.dev, stage.inputs)
     target = stage.target(shape, dtype, inplace=True, layout=layout)
-    inputs = fused.whole(stage, given, shape, dtype)
-    run(stage, made, tag, target.pointer, inputs, constants)
+    inputs = fused.whole(stage, operands, shape, dtype)
+    run(stage, compiled, tag, target.pointer, inputs, constants)
     final = stage.finish(target)
     if dtype != result:
         final = convert(stage.dev, final, code.result, out)
-    others = {str(x.dtype) for x in given if x.dtype != dtype} | {str(result)} - {str(dtype)}
+    others = {str(x.dtype) for x in operands if x.dtype != dtype} | {str(result)} - {str(dtype)}
     if isinstance(final, Array) and others:
         final._origin = _converted("map", dtype, stage.dev, sorted(others))
-    return final, made
+    return final, compiled
 
 
 def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:
@@ -386,7 +386,7 @@ def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, An
 
 
 def _program(
-    dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]
+    dev: Device, graph: Graph, code: lower.Lowered, node_values: dict[int, Any]
 ) -> tuple[str, program.Program, str]:
     """Returns (type in which the map computes, portable program, type of its constants)."""
     if len(code.types) > 1:
@@ -397,8 +397,8 @@ def _program(
             check.NotThere,
         )
     (tag,) = code.types
-    uniform = tuple(i in found for i in range(len(graph.nodes)))
-    made = program.compile_graph(graph, uniform, tag)
+    uniform = tuple(i in node_values for i in range(len(graph.nodes)))
+    compiled = program.compile_graph(graph, uniform, tag)
     if tag == "bool":
         tag = next((t for t in _WANTED if dev.provides(f"map_{t}")), tag)
     staging.check_there(dev, "map", tag, _WANTED)
@@ -407,17 +407,17 @@ def _program(
         what = f"it has numbers of {' and '.join(sorted(fits))}"
         graph.fail(None, f"{what}, but {dev.uri} takes numbers of one type", check.NotThere)
     (fit,) = fits
-    return tag, made, fit
+    return tag, compiled, fit
 
 
-def _fill(dev: Device, graph: Graph, given: Named, out: Any) -> Any:
+def _fill(dev: Device, graph: Graph, named: Named, out: Any) -> Any:
     """Fills `out` with the one value of an expression without arrays, and returns `out`."""
     if out is None:
         raise TypeError("map: expected at least one array, or out=")
     like = staging.operand("out", out, dev)
     tag = check.dtype("map", "out", like.dtype, check.TYPES)
     last = len(graph.nodes) - 1
-    value = scalars.values(graph, given)[last]
+    value = scalars.values(graph, named)[last]
     kind = promote.kind_of(value)
     if kind not in (*promote.WEAK, tag):
         raise TypeError(

@@ -112,21 +112,21 @@ class Constant(_hot.ConstantBase, Shaped, Closing):
     def packed(self, key: Hashable, pack: Callable[[Array], Array]) -> Array:
         """Returns the packed copy for this key, which `pack` makes at the first call (@private)."""
         with self._lock:
-            found = self._blobs.get(key)
-            if found is None:
+            blob = self._blobs.get(key)
+            if blob is None:
                 if len(self._blobs) >= MOST:
                     # The packed copies are not closed: another thread may be about to launch with
                     # them.
                     self._forget()
-                found = self._blobs[key] = pack(self._open())
-            return found
+                blob = self._blobs[key] = pack(self._open())
+            return blob
 
     def _forget(self) -> None:
         self._calls = None
         self._blobs = {}
 
 
-def check_here(name: str, given: object, memory: Array, dev: Device) -> None:
+def check_here(name: str, operand: object, memory: Array, dev: Device) -> None:
     """Raises ValueError if the memory of an operand is closed or of another device.
 
     Raises DeviceLost if the device is closed, which has closed the memory.
@@ -136,5 +136,5 @@ def check_here(name: str, given: object, memory: Array, dev: Device) -> None:
         dev._check_open()
         closed = why == lib.SP_REFUSED_CLOSED
         got = "a closed one" if closed else f"one of {dev._another(memory.device)}"
-        kind = type(given).__name__
+        kind = type(operand).__name__
         raise ValueError(f"{short(name)}: expected an open {kind} of {dev.uri}, got {got}")

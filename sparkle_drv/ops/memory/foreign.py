@@ -24,13 +24,13 @@ def is_foreign(given: Any) -> bool:
     return not isinstance(given, (np.ndarray, Array)) and hasattr(given, "__dlpack__")
 
 
-def place_of(name: str, given: Any) -> tuple[int, int]:
-    """Returns DLPack's (type, number) of the device that has the memory of `given`.
+def place_of(name: str, array: Any) -> tuple[int, int]:
+    """Returns DLPack's (type, number) of the device that has the memory of `array`.
 
-    Raises TypeError if `given` does not name a device.
+    Raises TypeError if `array` does not name a device.
     """
     try:
-        kind, number = given.__dlpack_device__()
+        kind, number = array.__dlpack_device__()
         return int(kind), int(number)
     except Exception as error:  # the exporter's code may raise any exception
         raise TypeError(
@@ -39,16 +39,16 @@ def place_of(name: str, given: Any) -> tuple[int, int]:
         ) from None
 
 
-def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
+def operand(name: str, array: Any, dev: Device | None = None) -> np.ndarray[Any, Any] | Array:
     """Returns a numpy array over host memory, or an Array over memory of `dev`.
 
     Later work on `dev` waits for the work that the other library has in flight there. Raises
     TypeError (memory of another device, elements without a numpy dtype, a failed export) and
     ValueError (memory of `dev` that is not C-contiguous).
     """
-    place = place_of(name, given)
+    place = place_of(name, array)
     if place[0] in HOST_KINDS:
-        return host_array(short(name), given)
+        return host_array(short(name), array)
     shares = None if dev is None else dev._abilities.shares_streams
     if dev is None or shares is None or place != shares.dlpack:
         where = f"{_NAMES.get(place[0], f'DLPack device {place[0]}')}:{place[1]}"
@@ -58,15 +58,15 @@ def operand(name: str, given: Any, dev: Device | None = None) -> np.ndarray[Any,
             "copy it first"
         )
     try:
-        found = adopt(dev, given)
+        adopted = adopt(dev, array)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{short(name)}: cannot use this array: {error}") from error
-    # `place_of` has asked `given` for its DLPack device, and `adopt` has asked again.
-    if found is None:  # `given` has named another device to `adopt`
+    # `place_of` has asked `array` for its DLPack device, and `adopt` has asked again.
+    if adopted is None:  # `array` has named another device to `adopt`
         raise TypeError(
             f"{short(name)}: expected the same DLPack device from each call, got another one"
         )
-    buffer, memory = found
+    buffer, memory = adopted
     return buffer.array(_dtype(name, memory.dtype), memory.shape)
 
 

@@ -37,52 +37,52 @@ MOST_KEPT = 4096
 """The most kernels that a device keeps. A device that has as many drops all before it adds one."""
 
 
-def device(given: Any) -> Device:
-    if not isinstance(given, Device):
+def device(argument: Any) -> Device:
+    if not isinstance(argument, Device):
         raise TypeError(
-            f"dev: expected a Device (from sparkle_drv.open), got {type(given).__name__}"
+            f"dev: expected a Device (from sparkle_drv.open), got {type(argument).__name__}"
         )
-    return given
+    return argument
 
 
-def of_context(given: Any) -> bool:
-    """Returns whether `given` is an array of a Context, whose class this layer must not import."""
-    return hasattr(given, "places") and hasattr(given, "on")
+def of_context(x: Any) -> bool:
+    """Returns whether `x` is an array of a Context, whose class this layer must not import."""
+    return hasattr(x, "places") and hasattr(x, "on")
 
 
-def operand(name: str, given: Any, dev: Device | None = None) -> Operand:
+def operand(name: str, argument: Any, dev: Device | None = None) -> Operand:
     """Returns an operand as a numpy array or an Array.
 
     foreign.py converts arrays of other libraries. A subclass of numpy's array becomes a plain numpy
     array. Raises TypeError for everything else, also for lists, whose dtype would be a guess.
     """
-    if is_masked(given):
+    if is_masked(argument):
         raise TypeError(
             f"{short(name)}: expected an array without a mask, got a masked one: fill it first"
         )
-    if isinstance(given, np.ndarray):  # a subclass may report a wrong shape
-        return given if type(given) is np.ndarray else np.asarray(given)
-    if isinstance(given, Array):
-        given._ready()
-        return given
-    if foreign.is_foreign(given):
-        return foreign.operand(name, given, dev)
-    kind = type(given).__name__
-    if of_context(given):
+    if isinstance(argument, np.ndarray):  # a subclass may report a wrong shape
+        return argument if type(argument) is np.ndarray else np.asarray(argument)
+    if isinstance(argument, Array):
+        argument._ready()
+        return argument
+    if foreign.is_foreign(argument):
+        return foreign.operand(name, argument, dev)
+    kind = type(argument).__name__
+    if of_context(argument):
         kind = f"a {kind}: operations of its Context take it, and x.on(uri) is its Array"
     raise TypeError(f"{short(name)}: expected a numpy array or an Array, got {kind}")
 
 
-def readable(name: str, given: Any, dev: Device | None = None) -> Any:
+def readable(name: str, argument: Any, dev: Device | None = None) -> Any:
     """Returns an operand to read: a Constant unchanged, for others the result of `operand`."""
-    return given if isinstance(given, Constant) else operand(name, given, dev)
+    return argument if isinstance(argument, Constant) else operand(name, argument, dev)
 
 
 def kernel(dev: Device, name: str, plan: TilePlan | None = None) -> Kernel:
     """Returns a manifest kernel, which is loaded once per device and plan."""
     key = name, plan
-    found: Kernel = kept(dev, "ops kernels", key, MOST_KEPT, lambda: dev.kernel(name, plan=plan))
-    return found
+    loaded: Kernel = kept(dev, "ops kernels", key, MOST_KEPT, lambda: dev.kernel(name, plan=plan))
+    return loaded
 
 
 def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) -> Any:
@@ -93,12 +93,12 @@ def kept(dev: Device, table: str, key: Any, most: int, make: Callable[[], Any]) 
     # The table belongs to the device. A global table would keep devices alive, because kernels
     # refer to their device.
     there: dict[Any, Any] = dev.kept.setdefault(table, {})
-    found = there.get(key)
-    if found is None or found.closed:
+    entry = there.get(key)
+    if entry is None or entry.closed:
         if len(there) >= most:
             there.clear()  # launches in flight hold their kernels themselves
-        found = there[key] = make()
-    return found
+        entry = there[key] = make()
+    return entry
 
 
 def check_there(dev: Device, op: str, tag: str, among: Sequence[str]) -> None:
@@ -149,11 +149,11 @@ class Stage:
         self.returned = out  # the caller's `out` itself, which may be of a subclass of np.ndarray
         self.fence: Fence | None = None
         self.launched: list[tuple[Kernel, tuple[Any, ...]]] = []
-        given = {
+        checked = {
             name: None if x is None and name == optional else readable(name, x, dev)
             for name, x in operands.items()
         }
-        arrays = {n: x for n, x in (*given.items(), ("out", self.out)) if isinstance(x, Array)}
+        arrays = {n: x for n, x in (*checked.items(), ("out", self.out)) if isinstance(x, Array)}
         self.on_device = bool(arrays)
         self.unified = dev.info.unified
         self.in_place = self.unified and not self.on_device  # host memory is passed uncopied
@@ -166,7 +166,7 @@ class Stage:
                 self.queue.submit(Commands().wait(fence))
         if arrays:
             check_out_kind(self.out, next(iter(arrays)))
-        self.inputs = {name: self._read(name, x, packs) for name, x in given.items()}
+        self.inputs = {name: self._read(name, x, packs) for name, x in checked.items()}
 
     def _read(self, name: str, x: Any, packs: str) -> Any:
         if not isinstance(x, Constant):
@@ -184,16 +184,16 @@ class Stage:
         """Returns the argument of a launch for `x`, as row-major memory."""
         if x is None or isinstance(x, (Array, Constant)):
             return x
-        return plain(self.dev, x) if self.in_place else self.moved(x)
+        return row_major(self.dev, x) if self.in_place else self.moved(x)
 
     def moved(self, x: Host) -> Array:
         """Returns a copy of `x` on the device, which later launches can read."""
-        made = self.dev.empty(x.shape, x.dtype)
+        copied = self.dev.empty(x.shape, x.dtype)
         if x.size and self.unified:
-            made.numpy()[...] = x  # nobody else uses this memory yet
+            copied.numpy()[...] = x  # nobody else uses this memory yet
         elif x.size:
-            self.queue.write(made.buffer, plain(self.dev, x))
-        return made
+            self.queue.write(copied.buffer, row_major(self.dev, x))
+        return copied
 
     def constant(self, x: Host) -> Any:
         """Returns the argument of a launch for `x`. The package made `x` and never changes it."""
@@ -208,15 +208,15 @@ class Stage:
             return self.finish(target)
         if self.out is not None:
             check_out(self.out, tuple(x.shape), np.dtype(x.dtype), layout)
-        made: Any = host_empty(self.dev, x.shape, x.dtype)
-        made[...] = x
-        return self.finish(Target(made))
+        copied: Any = host_empty(self.dev, x.shape, x.dtype)
+        copied[...] = x
+        return self.finish(Target(copied))
 
     def _copied(self, to: Array, x: Array) -> None:
         # The copy takes only the bytes of the arrays, because their buffers may be longer.
         if to.nbytes:
-            made = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
-            self.fence = self.queue.submit(made)
+            commands = Commands().copy(to.buffer.view(0, to.nbytes), x.buffer.view(0, to.nbytes))
+            self.fence = self.queue.submit(commands)
 
     def matrix(self, x: Any) -> tuple[Any, int, int]:
         """Returns (pointer, row stride, column stride) of a 2-D operand; strides in elements.
@@ -283,18 +283,18 @@ class Stage:
         all operands are numpy arrays, this method waits until the work has ended. It then returns
         `out` if the caller gave one, else a numpy array.
         """
-        made, out = target.pointer, self.out
+        memory, out = target.pointer, self.out
         if self.on_device:
-            if isinstance(out, Array) and made is not out:
-                self._copied(out, made)
-                made = out
+            if isinstance(out, Array) and memory is not out:
+                self._copied(out, memory)
+                memory = out
             if self.fence is not None:
-                made.fence = self.fence
-            made.layout = made.layout or target.layout
-            return made
+                memory.fence = self.fence
+            memory.layout = memory.layout or target.layout
+            return memory
         if self.fence is not None:
             self.fence.wait()
-        result = made.numpy() if isinstance(made, Array) else made
+        result = memory.numpy() if isinstance(memory, Array) else memory
         if isinstance(out, np.ndarray) and not target.direct:
             out[...] = result
         return result if out is None else self.returned
@@ -350,7 +350,7 @@ def shares_itself(x: Host) -> bool:
     return False
 
 
-def plain(dev: Device, x: Host) -> Host:
+def row_major(dev: Device, x: Host) -> Host:
     """Returns `x` if it is row-major and aligned, otherwise a row-major, aligned copy.
 
     Raises the errors of host_empty.

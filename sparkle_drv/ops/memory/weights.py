@@ -36,15 +36,15 @@ def blob(dev: Device, kernel: Kernel, source: Array | npt.NDArray[Any], *scalars
     dtype with one dimension. `scalars` are the scalar arguments of the pack_* kernel: those by
     which the consuming kernel describes `source`. Waits until the blob is complete.
     """
-    given = HostPointer(dev, source) if isinstance(source, np.ndarray) else source
+    pointer = HostPointer(dev, source) if isinstance(source, np.ndarray) else source
     queue = dev.default_queue
     with dev.empty(1, HEADER) as header:
-        queue.launch(kernel, header.buffer, HEADER.itemsize, given, *scalars).wait()
+        queue.launch(kernel, header.buffer, HEADER.itemsize, pointer, *scalars).wait()
         nbytes = int(header.buffer.read(HEADER, 1)["nbytes"][0])
     # The blob has the dtype of the source, so that the consuming kernel accepts it.
-    made = dev.empty(-(-nbytes // source.dtype.itemsize), source.dtype)
-    queue.launch(kernel, made, made.nbytes, given, *scalars).wait()
-    return made
+    packed = dev.empty(-(-nbytes // source.dtype.itemsize), source.dtype)
+    queue.launch(kernel, packed, packed.nbytes, pointer, *scalars).wait()
+    return packed
 
 
 def constant(dev: Device, w: Any) -> Constant:
@@ -69,11 +69,11 @@ def constant(dev: Device, w: Any) -> Constant:
         return Constant(dev.array(w))
     if not w.closed and w.device is not dev:
         return Constant(dev.array(w.numpy(), w.layout))
-    made = staging.Stage(dev, {"w": w}).copy(w)
-    if made.fence is not None:
-        made.fence.wait()
-        made.fence = None
-    return Constant(made)
+    copied = staging.Stage(dev, {"w": w}).copy(w)
+    if copied.fence is not None:
+        copied.fence.wait()
+        copied.fence = None
+    return Constant(copied)
 
 
 def kept(dev: Device, name: str, w: Any) -> Constant:

@@ -64,25 +64,25 @@ def lazy(expression: str | Graph | Callable[..., Any], /, *args: Any, **names: A
     return Lazy(expression, args, names)
 
 
-def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
+def fold(dev: Device, expression: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     """Returns `op` of a Lazy over `axis`; None if the device cannot compute it in one pass.
 
     Raises TypeError (no arrays, wrong types) and ValueError (wrong shapes).
     """
-    arrays, numbers = sorted_out(given.values, dev)
+    arrays, numbers = sorted_out(expression.values, dev)
     if not arrays:
         raise TypeError("reduce: expected at least one array in the expression, got none")
     shape, kinds, _ = outline("reduce", arrays)
     axes = axes_of(axis, len(shape))
     if not fuses(dev) or not math.prod(shape):
         return None
-    code, values = fused.program(given.graph, kinds, numbers)
+    code, values = fused.program(expression.graph, kinds, numbers)
     result = code.result
     if op == "mean" and result in promote.SUMMED_IN:
         return None  # whole numbers have no mean: `reduce` raises
     narrow = result if result in promote.COMPUTED_IN else ""
     if narrow:
-        code, _ = fused.program(given.graph, kinds, numbers, wide=True)
+        code, _ = fused.program(expression.graph, kinds, numbers, wide=True)
     stage = staging.Stage(dev, arrays)
     inputs = fused.placed(stage, [stage.inputs[name] for name in code.inputs])
     strides = [space.broadcast(x, shape) for x in inputs]
@@ -95,11 +95,11 @@ def fold(dev: Device, given: Lazy, op: str, axis: Any, keepdims: bool) -> Any:
     rest = [d for d in order if d not in axes]
     final = kept(shape, axes, keepdims) if stage.on_device else tuple(shape[d] for d in rest)
     target = stage.target(final, dtype)
-    cells = code.constants(given.graph, values)
+    cells = code.constants(expression.graph, values)
     cube = cube_of(runs(shape, axes, order))
     fused.launch(stage, code, cells, place, target.pointer, inputs, kind, fold=op, cube=cube)
-    made = arranged(stage.finish(target), rest, axes, keepdims)
-    return convert(dev, made, narrow) if narrow else made
+    folded = arranged(stage.finish(target), rest, axes, keepdims)
+    return convert(dev, folded, narrow) if narrow else folded
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -110,20 +110,20 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
-    found: set[int] = set()
+    axes: set[int] = set()
     several = axis if isinstance(axis, (tuple, list)) else (axis,)
-    for given in several:
-        i = check.index(given)
+    for entry in several:
+        i = check.index(entry)
         if i is None:
             raise TypeError(f"axis: expected None, a number or several, got {shown(axis)}")
         if not -ndim <= i < ndim:
             raise ValueError(
                 f"axis: expected {-ndim} to {ndim - 1} for {ndim} dimensions, got {shown(i)}"
             )
-        found.add(i % ndim)
-    if len(found) != len(several):
+        axes.add(i % ndim)
+    if len(axes) != len(several):
         raise ValueError(f"axis: expected each axis once, got {shown(axis)}")
-    return tuple(sorted(found))
+    return tuple(sorted(axes))
 
 
 def kept(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
@@ -148,15 +148,15 @@ def runs(shape: Shape, axes: Shape, order: list[int]) -> list[Run]:
 
     Returns a Run for each group of axes. Axes of length 1 are left out.
     """
-    found: list[Run] = []
+    merged: list[Run] = []
     for i in order:
         size, reduced = shape[i], i in axes
         if size == 1:
             continue
-        if found and found[-1][1] == reduced:
-            size *= found.pop()[0]
-        found.append((size, reduced))
-    return found
+        if merged and merged[-1][1] == reduced:
+            size *= merged.pop()[0]
+        merged.append((size, reduced))
+    return merged
 
 
 def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
@@ -170,17 +170,17 @@ def together(shape: Shape, axes: Shape, order: list[int]) -> list[int]:
     return order
 
 
-def cube_of(given: list[Run]) -> tuple[int, int, int]:
-    """Returns (outer, n, inner): how a kernel reduces the last entry of `given` that is reduced.
+def cube_of(groups: list[Run]) -> tuple[int, int, int]:
+    """Returns (outer, n, inner): how a kernel reduces the last entry of `groups` that is reduced.
 
     An entry stands for neighbouring axes: (their number of elements, True if they are reduced).
     n is the number of elements of the returned entry. outer and inner are the products of those
-    before and after it. The returned entry is removed from `given`.
+    before and after it. The returned entry is removed from `groups`.
     """
-    reduced = [i for i, (_, reduced) in enumerate(given) if reduced]
+    reduced = [i for i, (_, reduced) in enumerate(groups) if reduced]
     at = reduced[-1] if reduced else 0
-    n = given.pop(at)[0] if reduced else 1
-    outer, inner = (math.prod(size for size, _ in part) for part in (given[:at], given[at:]))
+    n = groups.pop(at)[0] if reduced else 1
+    outer, inner = (math.prod(size for size, _ in part) for part in (groups[:at], groups[at:]))
     return outer, n, inner
 
 

@@ -117,20 +117,20 @@ def reduce(
     """
     staging.device(dev)
     values = a, op, axis, keepdims
-    found = None if names else table.again(dev, (reduce, dev, *values))
-    if found is not None:
-        return found
+    repeated = None if names else table.again(dev, (reduce, dev, *values))
+    if repeated is not None:
+        return repeated
     check.one_of("op", op, tuple(OPS))
     if isinstance(a, (Lazy, str)) or (callable(a) and not isinstance(a, Array)):
         if isinstance(a, Lazy) and names:
             raise TypeError(
                 f"{listed(names)}: expected no values by name, because a (made by lazy) has its own"
             )
-        given = a if isinstance(a, Lazy) else Lazy(a, (), names)
-        found = fold(dev, given, op, axis, keepdims)
-        if found is not None:
-            return found
-        a, names = given.map(dev), {}
+        expression = a if isinstance(a, Lazy) else Lazy(a, (), names)
+        folded = fold(dev, expression, op, axis, keepdims)
+        if folded is not None:
+            return folded
+        a, names = expression.map(dev), {}
     if names:
         raise TypeError(
             f"{listed(names)}: expected no values by name, because a is an array, not an expression"
@@ -146,9 +146,9 @@ def reduce(
         staging.check_there(dev, "mean", tag, ("f32", "f64"))
     scattered = isinstance(a, np.ndarray) and not a.flags.c_contiguous
     if fuses(dev) and (stored or scattered):
-        found = fold(dev, Lazy("x", (a,), {}), op, axis, keepdims)
-        if found is not None:
-            return found
+        folded = fold(dev, Lazy("x", (a,), {}), op, axis, keepdims)
+        if folded is not None:
+            return folded
     shape = tuple(a.shape)
     if not math.prod(shape):
         nothing = np.full(final, np.nan if op == "mean" else 0, dtype)
@@ -172,7 +172,7 @@ def reduce(
         a = a._host() if isinstance(a, Array) and side_by_side != order else a
         order = side_by_side
     if isinstance(a, np.ndarray):
-        a = staging.plain(dev, a.transpose(order))
+        a = staging.row_major(dev, a.transpose(order))
     rest = [i for i in order if i not in axes]
     if not stage.on_device:
         final = tuple(shape[i] for i in rest)
@@ -212,16 +212,16 @@ def _in_parts(stage: staging.Stage, x: Array, n: int, name: str) -> tuple[Array,
         return x, n
     each, size = n // parts // 4 * 4, x.dtype.itemsize
     rest = n - parts * each
-    found = stage.dev.empty((parts + bool(rest),), x.dtype)
+    results = stage.dev.empty((parts + bool(rest),), x.dtype)
     for at, rows, of in ((0, parts, each), (parts, 1, rest))[: 1 + bool(rest)]:
         function = plans.reduce(stage.dev, name, rows, of, 1)
-        to = found.buffer.view(at * size, rows * size)
+        to = results.buffer.view(at * size, rows * size)
         stage.launch(function, to, x.buffer.view(at * each * size, rows * of * size), rows, of, 1)
-    return found, parts + bool(rest)
+    return results, parts + bool(rest)
 
 
 def _passes(
-    stage: staging.Stage, a: Any, given: list[Run], kernel: str, shape: Shape, dtype: Any
+    stage: staging.Stage, a: Any, groups: list[Run], kernel: str, shape: Shape, dtype: Any
 ) -> staging.Target:
     """Launches a kernel for each block of neighbouring axes to reduce, the innermost block first.
 
@@ -229,10 +229,10 @@ def _passes(
     """
     current = stage.pointer(a)
     while True:
-        outer, n, inner = cube_of(given)
+        outer, n, inner = cube_of(groups)
         for name, value in (("outer", outer), ("reduced", n), ("inner", inner)):
             check.size(f"a: elements along the {name} axes", value)
-        last = not any(reduced for _, reduced in given)
+        last = not any(reduced for _, reduced in groups)
         if outer * inner == 1 and isinstance(current, Array) and not kernel.endswith("i32"):
             current, n = _in_parts(stage, current, n, kernel)
         target = stage.target(shape if last else (outer * inner,), dtype)

@@ -58,12 +58,12 @@ def conv2d(
     oc, per_group, *kernel = w.shape
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     (sh, sw), (dh, dw) = stride, dilation
-    seen = sliding_window_view(padded, reach, (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
-    n, _, oh, ow, *_ = seen.shape
+    windows = sliding_window_view(padded, reach, (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
+    n, _, oh, ow, *_ = windows.shape
     weights = f64(w).reshape(groups, oc // groups, per_group, *kernel)
     y = np.zeros((n, groups, oc // groups, oh * ow))
     for i, j in np.ndindex(*kernel):  # add the image, shifted and weighted
-        y += weights[..., i, j] @ seen[..., i, j].reshape(n, groups, per_group, oh * ow)
+        y += weights[..., i, j] @ windows[..., i, j].reshape(n, groups, per_group, oh * ow)
     y = y.reshape(n, oc, oh, ow)
     y = activate(y if bias is None else y + f64(bias)[:, None, None], activation)
     return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
@@ -82,14 +82,14 @@ def map(text: str, **values: Any) -> Array:
     kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
     graph = grammar.parse(text)
     single = scalars.values(graph, {n: v for n, v in values.items() if not np.ndim(v)})
-    found: list[Array] = []
+    results: list[Array] = []
     for i, node in enumerate(graph.nodes):
         if node.args and i not in single:
-            found.append(apply(node.op, *(found[a] for a in node.args)))
+            results.append(apply(node.op, *(results[a] for a in node.args)))
         else:
             value = single[i] if i in single else values[str(node.value)]
-            found.append(np.asarray(value, dtype=kind))
-    return found[-1]
+            results.append(np.asarray(value, dtype=kind))
+    return results[-1]
 
 
 def reduce(a: Array, op: str = "sum", axis: Any = None, keepdims: bool = False) -> Array:

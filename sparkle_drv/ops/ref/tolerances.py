@@ -102,24 +102,26 @@ def mismatch(got: Array, want: Array, tolerance: float, rms: float | None = None
     >>> ref.mismatch(np.float32([1.0, 2.0]), np.array([1.0, 2.0]), limit).error
     0.0
     """
-    wanted, given = np.asarray(want).reshape(-1), np.asarray(got).reshape(-1)
-    if wanted.size != given.size:
-        raise ValueError(f"mismatch: expected {wanted.size} elements, as in want, got {given.size}")
+    wanted, actual = np.asarray(want).reshape(-1), np.asarray(got).reshape(-1)
+    if wanted.size != actual.size:
+        raise ValueError(
+            f"mismatch: expected {wanted.size} elements, as in want, got {actual.size}"
+        )
     if not wanted.size:
         return Mismatch(0.0, None, 0.0, 0.0)
     widest = np.float64 if wanted.dtype.kind == "f" else np.int64
-    wide = np.result_type(wanted.dtype, given.dtype, widest)
+    wide = np.result_type(wanted.dtype, actual.dtype, widest)
     with np.errstate(all="ignore"):  # no warnings: even == warns of a signaling NaN
-        equal, whole = given == wanted, wanted.dtype.kind + given.dtype.kind in ("ii", "uu")
-        wanted, given = wanted.astype(wide), given.astype(wide)
+        equal, whole = actual == wanted, wanted.dtype.kind + actual.dtype.kind in ("ii", "uu")
+        wanted, actual = wanted.astype(wide), actual.astype(wide)
         finite = wanted[np.isfinite(wanted)]
         scale = float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
-        off = np.abs(given - wanted) / np.maximum(max(scale, rms or 0.0), np.abs(wanted))
-    same = equal | (np.isnan(given) & np.isnan(wanted))
+        off = np.abs(actual - wanted) / np.maximum(max(scale, rms or 0.0), np.abs(wanted))
+    same = equal | (np.isnan(actual) & np.isnan(wanted))
     # `off` is a relative difference in float64, which cannot hold all bits of a u64. So it may be 0
     # for integers that differ; such elements are wrong too.
     off = np.where(same, 0.0, np.where(np.isnan(off) | (whole & (off == 0)), np.inf, off))
     beyond = np.flatnonzero(~(off <= tolerance))
     at = int(beyond[0]) if beyond.size else None
     shown = at or 0
-    return Mismatch(float(off.max()), at, float(wanted[shown]), float(given[shown]))
+    return Mismatch(float(off.max()), at, float(wanted[shown]), float(actual[shown]))

@@ -118,12 +118,12 @@ def geometry(
 
 
 def _padding(
-    given: Any, extents: list[int], reach: list[int], stride: tuple[int, int]
+    padding: Any, extents: list[int], reach: list[int], stride: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Returns the padding as [(top, bottom), (left, right)]."""
-    if isinstance(given, str):
-        check.one_of("padding", given, ("same", "valid"))
-        if given == "valid":
+    if isinstance(padding, str):
+        check.one_of("padding", padding, ("same", "valid"))
+        if padding == "valid":
             return [(0, 0)] * 2
         # "same" gives ceil(extent / step) outputs. If the padding is odd, the bottom or right gets
         # one pixel more.
@@ -131,10 +131,12 @@ def _padding(
         totals = [max(0, (-(-n // step) - 1) * step + span - n) for n, span, step in axes]
         return [(total // 2, total - total // 2) for total in totals]
     pairs = (
-        [isinstance(p, (tuple, list)) for p in given] if isinstance(given, (tuple, list)) else []
+        [isinstance(p, (tuple, list)) for p in padding]
+        if isinstance(padding, (tuple, list))
+        else []
     )
     if not any(pairs):
-        return [(p, p) for p in check.pair("padding", given, 0)]
+        return [(p, p) for p in check.pair("padding", padding, 0)]
     if pairs != [True, True]:
-        raise ValueError(f"padding: expected ((top, bottom), (left, right)), got {shown(given)}")
-    return [check.pair("padding", sides, 0) for sides in given]
+        raise ValueError(f"padding: expected ((top, bottom), (left, right)), got {shown(padding)}")
+    return [check.pair("padding", sides, 0) for sides in padding]

@@ -61,11 +61,11 @@ class Space:
         of n values is reduced. `stream` says that y is larger than the caches.
         """
         ndim = len(self.shape)
-        found = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]
+        words = [ndim, FOLDS[fold], *cube, int(stream), *self.shape]
         for kind, offset, strides in zip(types, offsets, self.strides, strict=True):
-            found += [_TYPES[kind], offset, *strides]
-        found += [0] * ((INPUTS + 1 - len(types)) * (2 + ndim))
-        return np.array(found, np.int64)
+            words += [_TYPES[kind], offset, *strides]
+        words += [0] * ((INPUTS + 1 - len(types)) * (2 + ndim))
+        return np.array(words, np.int64)
 
 
 def common(shapes: Sequence[Shape]) -> Shape:
@@ -74,13 +74,13 @@ def common(shapes: Sequence[Shape]) -> Shape:
     numpy's broadcast_shapes takes at most 32 dimensions. numpy's arrays may have twice as many.
     Raises ValueError if `shapes` do not broadcast.
     """
-    found: list[int] = []
+    extents: list[int] = []
     for sizes in itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
         wide = set(sizes) - {1} or {1}
         if len(wide) > 1:
             raise ValueError(f"{shapes} do not broadcast")
-        found += wide
-    return tuple(reversed(found))
+        extents += wide
+    return tuple(reversed(extents))
 
 
 def broadcast(x: Any, shape: Shape) -> Shape:
@@ -92,12 +92,12 @@ def broadcast(x: Any, shape: Shape) -> Shape:
 
 def row_major(shape: Shape, itemsize: int) -> Shape:
     """Returns the strides of a row-major array of `shape` without gaps."""
-    found: list[int] = []
+    strides: list[int] = []
     step = itemsize
     for d in reversed(shape):
-        found.append(step)
+        strides.append(step)
         step *= max(d, 1)
-    return tuple(reversed(found))
+    return tuple(reversed(strides))
 
 
 def order_of(strides: Shape) -> list[int]:

@@ -89,18 +89,18 @@ class View(NamedTuple):
         )
 
 
-def _axis(given: Any, n: int) -> int:
-    found = check.index(given)
-    if found is None:
-        raise TypeError(f"axes: expected whole numbers, got {shown(given)}")
-    return found + n if found < 0 else found
+def _axis(axis: Any, n: int) -> int:
+    index = check.index(axis)
+    if index is None:
+        raise TypeError(f"axes: expected whole numbers, got {shown(axis)}")
+    return index + n if index < 0 else index
 
 
-def _place(given: Any, axis: int, size: int) -> int:
-    """Returns the index `given` of an axis, counted from the axis' first element."""
-    found = check.index(given) if hasattr(given, "__index__") else None
-    if found is None:
-        raise TypeError(f"key: expected whole numbers, slices, ... and None, got {shown(given)}")
-    if not -size <= found < size:
-        raise IndexError(f"key: axis {axis} has {size} elements, got index {shown(found)}")
-    return operator.index(found) % size
+def _place(index: Any, axis: int, size: int) -> int:
+    """Returns `index` of an axis, counted from the axis' first element."""
+    number = check.index(index) if hasattr(index, "__index__") else None
+    if number is None:
+        raise TypeError(f"key: expected whole numbers, slices, ... and None, got {shown(index)}")
+    if not -size <= number < size:
+        raise IndexError(f"key: axis {axis} has {size} elements, got index {shown(number)}")
+    return operator.index(number) % size

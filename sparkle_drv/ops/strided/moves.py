@@ -142,11 +142,11 @@ def _ghost(move: Move, side: int, base: int) -> npt.NDArray[Any]:
 
     Nothing reads the elements of that array.
     """
-    said = {
+    interface = {
         "version": 3,
         "typestr": f"|V{move.width}",
         "shape": move.shape,
         "strides": tuple(s * move.width for s in move.strides[side]),
         "data": (base + move.offsets[side] * move.width, False),
     }
-    return np.asarray(SimpleNamespace(__array_interface__=said))
+    return np.asarray(SimpleNamespace(__array_interface__=interface))

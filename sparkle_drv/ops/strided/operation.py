@@ -99,7 +99,7 @@ def strided_copy(
 
 def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any) -> View:
     """Returns the View of `name` ("src" or "dst"). Raises TypeError or ValueError with `name`."""
-    found = View.of(dims)
+    view = View.of(dims)
     start = check.index(offset)
     if start is None:
         raise TypeError(f"{name}_offset: expected a whole number, got {shown(offset)}")
@@ -120,18 +120,18 @@ def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any)
             raise ValueError(
                 f"{name}_strides: expected strides below 2**31 elements, got {shown(strides)}"
             )
-        found = View(dims, known)
+        view = View(dims, known)
     if not 0 <= start <= x.size:
         raise ValueError(f"{name}_offset: expected 0 to {x.size}, got {shown(offset)}")
     if 0 not in dims:
-        ends = [(n - 1) * s for n, s in zip(dims, found.strides, strict=True)]
+        ends = [(n - 1) * s for n, s in zip(dims, view.strides, strict=True)]
         low, high = (start + sum(f(0, end) for end in ends) for f in (min, max))
         if low < 0 or high >= x.size:
             raise ValueError(
                 f"{name}: expected positions 0 to {x.size - 1}, got {shown(low)} to {shown(high)} "
-                f"(shape {shown(dims)}, strides {shown(found.strides)}, offset {start})"
+                f"(shape {shown(dims)}, strides {shown(view.strides)}, offset {start})"
             )
-    return View(dims, found.strides, start)
+    return View(dims, view.strides, start)
 
 
 def _check_reach(move: moves.Move) -> None:

@@ -66,13 +66,13 @@ class Tuned:
 
     def entries(self, info: DeviceInfo) -> dict[tuple[str, str], Entry]:
         """Returns (kernel, shape) -> Entry for this device; {} if the file cannot be read."""
-        found = {}
+        entries = {}
         kernels = self._file.read().get(identity(info)) if self._file else None
         for kernel, shapes in kernels.items() if isinstance(kernels, dict) else ():
             for shape, entry in shapes.items() if isinstance(shapes, dict) else ():
                 with contextlib.suppress(KeyError, TypeError, ValueError):
-                    found[kernel, shape] = _entry(entry)
-        return found
+                    entries[kernel, shape] = _entry(entry)
+        return entries
 
     def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
         """Writes an entry, which replaces an older entry. Raises OSError if the write fails."""
@@ -93,9 +93,9 @@ def _plan(plan: TilePlan) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in _FIELDS}
 
 
-def _entry(given: Mapping[str, Any]) -> Entry:
+def _entry(record: Mapping[str, Any]) -> Entry:
     """Returns an Entry from JSON. Raises KeyError, TypeError or ValueError for invalid JSON."""
-    fields = {name: given["plan"][name] for name in _FIELDS if name in given["plan"]}
+    fields = {name: record["plan"][name] for name in _FIELDS if name in record["plan"]}
     levels = [(m, n, k) for m, n, k in fields.pop("levels", ())]
     sizes = [size for level in levels for size in level]
     for name, value in fields.items():
@@ -108,6 +108,6 @@ def _entry(given: Mapping[str, Any]) -> Entry:
             "plan: expected at most 2 levels, and sizes, vector and threads from 0 to 2**31 - 1, "
             f"got {len(levels)} levels and {sizes}"
         )
-    best = float(given["best_s"])
+    best = float(record["best_s"])
     plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
-    return Entry(plan, best, float(given["model_s"]))
+    return Entry(plan, best, float(record["model_s"]))
