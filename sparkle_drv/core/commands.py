@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sparkle_drv.core.queue import Queue
 
 
-class Copy(NamedTuple):
+class CopyCommand(NamedTuple):
     """The record of one call of `Commands.copy`."""
 
     dst: Buffer
     src: Buffer
 
 
-class Fill(NamedTuple):
+class FillCommand(NamedTuple):
     """The record of one call of `Commands.fill`."""
 
     dst: Buffer
@@ -43,7 +43,7 @@ class Fill(NamedTuple):
     pattern_nbytes: int
 
 
-class Dispatch(NamedTuple):
+class DispatchCommand(NamedTuple):
     """The record of one call of `Commands.dispatch`, with the arguments of its last `patch`."""
 
     kernel: Kernel
@@ -53,23 +53,25 @@ class Dispatch(NamedTuple):
     shared: int
 
 
-class Barrier(NamedTuple):
+class BarrierCommand(NamedTuple):
     """The record of one call of `Commands.barrier`."""
 
 
-class Wait(NamedTuple):
+class WaitCommand(NamedTuple):
     """The record of one call of `Commands.wait`."""
 
     fence: Fence
 
 
-class Stamp(NamedTuple):
+class TimestampCommand(NamedTuple):
     """The record of one call of `Commands.timestamp`."""
 
     timestamp: Timestamp
 
 
-Command = Copy | Fill | Dispatch | Barrier | Wait | Stamp
+Command = (
+    CopyCommand | FillCommand | DispatchCommand | BarrierCommand | WaitCommand | TimestampCommand
+)
 
 
 class Commands(CommandsBase):
@@ -123,7 +125,7 @@ class Commands(CommandsBase):
             )
         if a.readonly:
             raise ValueError("copy: expected a writable dst, got a read-only buffer")
-        return self._append(Copy(a, b))
+        return self._append(CopyCommand(a, b))
 
     def fill(self, dst: Buffer | Array, pattern: int, pattern_nbytes: int = 4) -> Commands:
         """Appends a fill of `dst`, a Buffer or Array, with a repeated unsigned integer.
@@ -142,7 +144,7 @@ class Commands(CommandsBase):
         pattern = within("fill: pattern", pattern, 0, (1 << (8 * width)) - 1)
         if a.readonly:
             raise ValueError("fill: expected a writable dst, got a read-only buffer")
-        return self._append(Fill(a, pattern, width))
+        return self._append(FillCommand(a, pattern, width))
 
     def dispatch(
         self,
@@ -159,7 +161,7 @@ class Commands(CommandsBase):
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a Kernel, got {type(kernel).__name__}")
         args, shape = _hot.plain(kernel, args, groups, group_size, shared)
-        command = Dispatch(kernel, args, *shape)
+        command = DispatchCommand(kernel, args, *shape)
         _record(kernel.device, command)
         return self._append(command)
 
@@ -168,7 +170,7 @@ class Commands(CommandsBase):
 
         Only a list with `overlap=True` needs barriers.
         """
-        return self._append(Barrier())
+        return self._append(BarrierCommand())
 
     def wait(self, fence: Fence) -> Commands:
         """Appends a wait: later commands wait for a fence of another queue of the same device.
@@ -178,7 +180,7 @@ class Commands(CommandsBase):
         if not isinstance(fence, Fence):
             raise TypeError(f"wait: expected a Fence, got {type(fence).__name__}")
         self._waits.append(fence)
-        return self._append(Wait(fence))
+        return self._append(WaitCommand(fence))
 
     def timestamp(self, timestamp: Timestamp) -> Commands:
         """Appends a store of the device clock into `timestamp` (made by `Device.timestamp`).
@@ -188,7 +190,7 @@ class Commands(CommandsBase):
         if not isinstance(timestamp, Timestamp):
             raise TypeError(f"timestamp: expected a Timestamp, got {type(timestamp).__name__}")
         timestamp.buffer._open()
-        return self._append(Stamp(timestamp))
+        return self._append(TimestampCommand(timestamp))
 
     def patch(self, index: int, *args: Any) -> Commands:
         """Gives the dispatch at `index` new arguments. Earlier submissions keep the old arguments.
@@ -201,9 +203,9 @@ class Commands(CommandsBase):
             raise ValueError(
                 f"patch: expected the index of one of {len(self.commands)} commands, got {index!r}"
             ) from None
-        if not isinstance(old, Dispatch):
+        if not isinstance(old, DispatchCommand):
             raise ValueError(
-                f"patch: expected a Dispatch at index {index}, got a {type(old).__name__}"
+                f"patch: expected a DispatchCommand at index {index}, got a {type(old).__name__}"
             )
         kernel = old.kernel
         args, _ = _hot.plain(kernel, args, None, None, 0)
@@ -259,7 +261,7 @@ def _address(device: Device, what: str, buffer: Buffer) -> int:
     return buffer._address
 
 
-def _record(device: Device, dispatch: Dispatch) -> bytes:
+def _record(device: Device, dispatch: DispatchCommand) -> bytes:
     kernel, args = dispatch.kernel, dispatch.args
     shape = (dispatch.groups, dispatch.group_size, dispatch.shared)
     record = packed(device, kernel, args, shape)
@@ -271,19 +273,19 @@ def _record(device: Device, dispatch: Dispatch) -> bytes:
 
 def _encode(device: Device, command: Command) -> bytes:
     match command:
-        case Dispatch():
+        case DispatchCommand():
             return _record(device, command)
-        case Copy(dst, src):
+        case CopyCommand(dst, src):
             return records.copy(
                 _address(device, "dst", dst), _address(device, "src", src), dst.nbytes
             )
-        case Fill(dst, pattern, width):
+        case FillCommand(dst, pattern, width):
             return records.fill(_address(device, "dst", dst), dst.nbytes, pattern, width)
-        case Barrier():
+        case BarrierCommand():
             return records.barrier()
-        case Wait(fence):
+        case WaitCommand(fence):
             queue = fence.queue
             device._check_own("wait: the fence", queue._device)
             return records.wait(device._backend.queue_pointer(queue._handle), fence.value)
-        case Stamp(timestamp):
+        case TimestampCommand(timestamp):
             return records.timestamp(_address(device, "timestamp", timestamp.buffer))

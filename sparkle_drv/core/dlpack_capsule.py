@@ -26,7 +26,7 @@ from ctypes import (
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.host_pointer import Foreign
+from sparkle_drv.core.host_pointer import ForeignMemory
 from sparkle_drv.core.interop import HOST_KINDS
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class _Export:
         return managed
 
 
-def take(device: Device, exporter: Any, stream: int, place: tuple[int, int]) -> Foreign:
+def take(device: Device, exporter: Any, stream: int, place: tuple[int, int]) -> ForeignMemory:
     """Returns the memory that `exporter` exports by DLPack. It is released when the result's
     `owner` is freed.
 
@@ -208,7 +208,7 @@ def take(device: Device, exporter: Any, stream: int, place: tuple[int, int]) -> 
     x = _Export(exporter, stream=stream)
     if x.place != place:
         raise TypeError(f"expected a DLPack capsule on device {place}, got one on device {x.place}")
-    return Foreign(
+    return ForeignMemory(
         device, x.address, x.shape, x.strides, 1, x.kind, x.itemsize, x.readonly, x.owner
     )
 

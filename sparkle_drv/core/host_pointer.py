@@ -58,7 +58,7 @@ class Borrowed(Pointer):
         return device
 
 
-class Foreign(Borrowed):
+class ForeignMemory(Borrowed):
     """Memory of another library on the device. `kind` is numpy's letter of the elements, or "bf".
 
     The memory must be row-major without gaps; otherwise ValueError is raised. `strides` None means

@@ -14,7 +14,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.core.host_pointer import Foreign
+from sparkle_drv.core.host_pointer import ForeignMemory
 from sparkle_drv.core.whole_number import within
 from sparkle_drv.errors import check
 from sparkle_drv.types import Memory
@@ -81,7 +81,7 @@ def place_of(device: Device, wanted: Any = None) -> tuple[int, int]:
     return shares.dlpack
 
 
-def borrowed(queue: Queue, array: Any) -> Foreign | None:
+def borrowed(queue: Queue, array: Any) -> ForeignMemory | None:
     """Returns the memory of a foreign array on the queue's device.
 
     The queue's next work waits for the array's producer. Returns None if `array` is not an array,
@@ -100,7 +100,7 @@ def borrowed(queue: Queue, array: Any) -> Foreign | None:
     return _by_interface(queue, array) if hasattr(array, "__cuda_array_interface__") else None
 
 
-def _by_interface(queue: Queue, array: Any) -> Foreign:
+def _by_interface(queue: Queue, array: Any) -> ForeignMemory:
     """Does the work of `borrowed` by the CUDA array interface, versions 0 to 3.
 
     Only version 3 names a stream for which the queue must wait.
@@ -130,11 +130,14 @@ def _by_interface(queue: Queue, array: Any) -> Foreign:
     if interface.get("stream") is not None:
         queue.wait_stream(interface["stream"])
     kind, step = dtype.kind if dtype.isnative else "", dtype.itemsize
-    return Foreign(queue.device, address, shape, strides, step, kind, step, bool(readonly), array)
+    return ForeignMemory(
+        queue.device, address, shape, strides, step, kind, step, bool(readonly), array
+    )
 
 
-def adopt(device: Device, array: Any) -> tuple[Buffer, Foreign] | None:
-    """Returns a buffer over the memory of `array` for `Device.wrap`, and the memory as a `Foreign`.
+def adopt(device: Device, array: Any) -> tuple[Buffer, ForeignMemory] | None:
+    """Returns a buffer over the memory of `array` for `Device.wrap`, and the memory as a
+    `ForeignMemory`.
 
     Returns None if the device does not share its streams, or `array` is not an array in the memory
     of this device. Raises the errors of `borrowed`.

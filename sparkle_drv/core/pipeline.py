@@ -32,7 +32,7 @@ class Slot:
         self.index = index
 
 
-class _Place(NamedTuple):
+class _RingSlot(NamedTuple):
     """A slot, its queue, and the fences of its submissions that are not known to have ended.
 
     The fence of a failed submission is removed from `pending` when its error is raised.
@@ -113,10 +113,10 @@ class Pipeline(Closing):
         # No lock guards _places, _ring and _out: each change of them is one atomic operation.
         queues = self.queues if overlap else self.queues * self.depth
         self._places = [
-            _Place(slot, own, deque()) for slot, own in zip(self.slots, queues, strict=True)
+            _RingSlot(slot, own, deque()) for slot, own in zip(self.slots, queues, strict=True)
         ]
         self._ring = deque(self._places)  # slots that are not acquired, in order of submission
-        self._out: dict[int, _Place] = {}  # slots acquired and not yet submitted, by their id()
+        self._out: dict[int, _RingSlot] = {}  # slots acquired and not yet submitted, by their id()
 
     @property
     def queue(self) -> Queue:

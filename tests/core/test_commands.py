@@ -43,12 +43,13 @@ def test_each_call_appends_one_command_and_returns_the_list(parts):
         assert call() is c
     kinds = [type(x) for x in c.commands]
     assert kinds == [
-        module.Copy, module.Fill, module.Dispatch, module.Barrier, module.Wait, module.Stamp,
+        module.CopyCommand, module.FillCommand, module.DispatchCommand, module.BarrierCommand,
+        module.WaitCommand, module.TimestampCommand,
     ]  # fmt: skip
     assert len(c) == 6
-    assert c.commands[2] == module.Dispatch(k, (a, 1.0, 64), 1, 128, 0)
+    assert c.commands[2] == module.DispatchCommand(k, (a, 1.0, 64), 1, 128, 0)
     text = repr(c)
-    assert text.startswith("<Commands of 6\n  0: Copy(")
+    assert text.startswith("<Commands of 6\n  0: CopyCommand(")
     assert "fill_f32" in text
     with pytest.raises(AttributeError):
         c.commands[1].pattern = 3

@@ -128,7 +128,7 @@ def test_short_lists_and_waits_are_replayed(cuda, saxpy):
             short = sp.Commands().dispatch(k, y, x, 1.0, 64, groups=1)
             for _ in range(3):
                 cuda.default_queue.submit(short).wait()
-                if commands.commands[0].__class__.__name__ != "Dispatch":
+                if commands.commands[0].__class__.__name__ != "DispatchCommand":
                     cuda.default_queue.submit(commands).wait()
     assert added(before, graphs(cuda)) == (0, 0, 0)
 
