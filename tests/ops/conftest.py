@@ -10,7 +10,7 @@ from sparkle_drv.ops.memory import staging
 def slowly(monkeypatch):
     """The kernels of the launches that Python made; the call table makes its own."""
     seen = []
-    launch, plan = staging.Stage.launch, prepared_call.Plan._launch
+    launch, plan = staging.Stage.launch, prepared_call.PreparedCall._launch
 
     def note(self, kernel, *args):
         seen.append(kernel)
@@ -21,5 +21,5 @@ def slowly(monkeypatch):
         return plan(self, *operands)
 
     monkeypatch.setattr(staging.Stage, "launch", note)
-    monkeypatch.setattr(prepared_call.Plan, "_launch", note_plan)
+    monkeypatch.setattr(prepared_call.PreparedCall, "_launch", note_plan)
     return seen

@@ -34,7 +34,7 @@ class Exporter(Protocol):
     def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 
-class Divided(TypedDict, total=False):
+class DivideOptions(TypedDict, total=False):
     """Options of a Context's call: which devices may do the call, and how the call is divided."""
 
     devices: Sequence[str] | None
@@ -44,7 +44,7 @@ class Divided(TypedDict, total=False):
     prefer_p2p: bool
 
 
-class GemmOptions(Divided, total=False):
+class GemmOptions(DivideOptions, total=False):
     """Keyword options of `Context.gemm`."""
 
     bias: Any
@@ -53,7 +53,7 @@ class GemmOptions(Divided, total=False):
     reduce: SumOrNone
 
 
-class ConvOptions(Divided, total=False):
+class ConvOptions(DivideOptions, total=False):
     """Keyword options of `Context.conv2d`."""
 
     stride: int | tuple[int, int]

@@ -21,7 +21,7 @@ from sparkle_drv.types import TilePlan
 from . import table
 
 
-class Plan(CallableBase):
+class PreparedCall(CallableBase):
     """The base class of prepared calls.
 
     A subclass has `bind`, and `__call__` for calls that the call table does not have. `kernel` runs
@@ -30,7 +30,7 @@ class Plan(CallableBase):
 
     __slots__ = ("_brief", "_rows", "_site", "_tail", "kernel", "queue", "tile")
     _SOURCES: ClassVar[tuple[int, ...]]
-    """The index of the operand for each pointer of the kernel, the result first: see table.Call."""
+    """The index of the operand for each pointer of the kernel, the result first: see TableCall."""
     _pointers: ClassVar[Callable[..., tuple[Any, ...]]]
     """Turns the operands into the pointers of a launch, the result first."""
 
@@ -56,7 +56,7 @@ class Plan(CallableBase):
         args = (*pointers, *self._tail)
         fence = queue.launch(kernel, *args)
         out, brief = self._SOURCES[0], self._brief
-        call = table.Call(self._site, operands, self._SOURCES, out, brief=brief)
+        call = table.TableCall(self._site, operands, self._SOURCES, out, brief=brief)
         table.planned(self._rows, call, queue, kernel, args)
         return fence
 

@@ -89,7 +89,7 @@ def again(dev: Device, call: tuple[Any, ...]) -> Any:
 
 
 @dataclass
-class Call:
+class TableCall:
     """A call for the table: `site` is the called function, `values` its arguments after the device.
 
     sources: for each pointer argument of the kernel, the index in `values` of the object that has
@@ -210,14 +210,14 @@ def remember(
     Nothing is added unless the call was one launch. Its operands and `out` must be numpy arrays, or
     with `arrays=True` Arrays of the device. `site` is a part of the row's key. A row does not
     compare the shapes of Arrays, so the caller must give a different `site` for different shapes.
-    The other arguments are those of Call.
+    The other arguments are those of TableCall.
     """
     constants = [x for x in values if isinstance(x, Constant)]
     if stage.on_device != arrays or len(stage.launched) != 1 or len(constants) > 1:
         return result
     if not _there(stage.queue):
         return result
-    row = Call(site, values, sources, **more).row(stage.queue, *stage.launched[0], result)
+    row = TableCall(site, values, sources, **more).row(stage.queue, *stage.launched[0], result)
     if row is not None:
         recycled.begin()
         owner, sets = (constants[0], SETS_OF_CONSTANT) if constants else (stage.dev, SETS)
@@ -227,7 +227,7 @@ def remember(
     return result
 
 
-def planned(table: _hot.Table, call: Call, queue: Queue, kernel: Kernel, args: Any) -> None:
+def planned(table: _hot.Table, call: TableCall, queue: Queue, kernel: Kernel, args: Any) -> None:
     """Adds a row for a prepared call to its own `table`. `args` are the arguments of its launch."""
     if _there(queue) and not any(isinstance(x, Constant) for x in call.values):
         row = call.row(queue, kernel, args, None)

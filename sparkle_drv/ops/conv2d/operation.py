@@ -27,7 +27,7 @@ from sparkle_drv.ops.arguments.annotations import (
 )  # fmt: skip
 from sparkle_drv.ops.arguments.quoting import shown
 from sparkle_drv.ops.calls import plans, table
-from sparkle_drv.ops.calls.prepared_call import Plan
+from sparkle_drv.ops.calls.prepared_call import PreparedCall
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.shapes.geometry import Geometry, geometry
@@ -196,7 +196,7 @@ class Conv2d(CallableBase):
         return prepared
 
 
-class Conv2dPlan(Plan):
+class Conv2dPlan(PreparedCall):
     """A prepared conv2d: `plan(x, out) -> Fence` has no checks or lookups per call.
 
     `out` has shape `out_shape`. Operands are row-major float32 Arrays or Buffers of exactly the

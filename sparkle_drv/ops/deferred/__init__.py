@@ -2,7 +2,7 @@
 
     numpy_api.py     implements the interface of core/deferred/provider.py
     types.py         numpy's result types, and which step of an expression a map can compute
-    node.py          Node: one step of an expression; `run` computes it and its operands in one map
+    node.py          DeferredNode: one step of an expression; `run` computes it in one map
     build.py         makes nodes of operators and ufuncs, or calls numpy on the host
     views.py         indexing, assignment, transposes, conversions
     reductions.py    sum to argmin, and products of matrices

@@ -22,10 +22,10 @@ from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.shapes import space
 
 from . import types
-from .node import MOST_LEAVES, MOST_STEPS, Node, bindable, is_bindable
+from .node import MOST_LEAVES, MOST_STEPS, DeferredNode, bindable, is_bindable
 
 Shape = tuple[int, ...]
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=DeferredNode)
 MOST_KEPT = 4096
 """The most steps whose types a device keeps."""
 
@@ -41,7 +41,7 @@ def expression(name: str, operands: tuple[object, ...]) -> Array:
     device = device_of(operands)
     with device._pending.waiting.lock:
         new, private = _step_of(device, name, operands)
-        if not isinstance(new, Node):
+        if not isinstance(new, DeferredNode):
             return new
         if private:
             return Array._deferred(new, new.dtype, new.shape)
@@ -51,7 +51,9 @@ def expression(name: str, operands: tuple[object, ...]) -> Array:
     return array
 
 
-def _step_of(device: Device, name: str, inputs: tuple[object, ...]) -> tuple[Node | Array, bool]:
+def _step_of(
+    device: Device, name: str, inputs: tuple[object, ...]
+) -> tuple[DeferredNode | Array, bool]:
     """Returns (new node, whether it may wait) for `expression`, or (result of the host, False).
 
     A node must not wait if code outside this package can write to the memory of an operand. The
@@ -69,7 +71,7 @@ def _step_of(device: Device, name: str, inputs: tuple[object, ...]) -> tuple[Nod
             kinds.append(kind_of(x))
             continue
         thunk = x._thunk
-        if isinstance(thunk, Node):
+        if isinstance(thunk, DeferredNode):
             operands.append(thunk)
             kinds.append(thunk.kind)
         else:
@@ -80,7 +82,7 @@ def _step_of(device: Device, name: str, inputs: tuple[object, ...]) -> tuple[Nod
         shapes.append(x.shape)
     step = typed(device, (name, *kinds))
     shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else common(name, shapes)
-    new = node(Node, device, step, tuple(operands), shape, len(shapes))
+    new = node(DeferredNode, device, step, tuple(operands), shape, len(shapes))
     return (on_host(device, name, operands), False) if new is None else (new, private)
 
 
@@ -100,7 +102,7 @@ def update(name: str, x: Array, operand: object) -> Array:
     with waiting.lock:
         new, private = _step_of(device, name, operands)
         check_in_place(new, x)
-        if isinstance(new, Node):
+        if isinstance(new, DeferredNode):
             same = new.dtype == x.dtype
             if same and private and x._thunk is not None:
                 x._thunk = new
@@ -194,7 +196,7 @@ def common(name: str, shapes: list[Shape]) -> Shape:
 
 
 def node(
-    kind: type[N], device: Any, step: types.Typed, operands: tuple[Any, ...], shape: Shape,
+    kind: type[N], device: Any, step: types.TypedStep, operands: tuple[Any, ...], shape: Shape,
     arrays: int,
 ) -> N | None:  # fmt: skip
     """Returns an object of class `kind` that will compute `step` of an expression.
@@ -210,7 +212,7 @@ def node(
         operands = (*operands, np.True_)
     elif arrays < len(operands):
         for x in operands:
-            if not isinstance(x, (Node, Shaped)) and not types.fits(x, tag):
+            if not isinstance(x, (DeferredNode, Shaped)) and not types.fits(x, tag):
                 return None
         # numpy computes this power of float32 and float64 as a root: -inf gives NaN.
         root = op == "pow" and isinstance(operands[1], np.floating) and operands[1] == 0.5
@@ -229,29 +231,29 @@ def node(
     return kind(device, op, computed, dtype, shape, tag)
 
 
-def typed(device: Device, key: tuple[Any, ...]) -> types.Typed:
+def typed(device: Device, key: tuple[Any, ...]) -> types.TypedStep:
     """Returns the result of types.typed on this device.
 
     `key` has the arguments of types.typed: the name of a ufunc, then the kinds of its operands.
-    The kind of an Array is its dtype, the kind of a Node its member `kind`. The kind of a numpy
-    scalar is (dtype,); that of a Python number is its class.
+    The kind of an Array is its dtype, the kind of a DeferredNode its member `kind`. The kind of a
+    numpy scalar is (dtype,); that of a Python number is its class.
     """
     steps = device.kept.get("ops steps")
     if steps is None:
         maps = frozenset(tag for tag in check.TYPES if device.provides(f"map_{tag}"))
         steps = lru_cache(MOST_KEPT)(partial(_typed, fuses(device), maps))
         device.kept["ops steps"] = steps
-    step: types.Typed = steps(*key)
+    step: types.TypedStep = steps(*key)
     return step
 
 
-def _typed(wide: bool, maps: frozenset[str], name: str, *kinds: Any) -> types.Typed:
+def _typed(wide: bool, maps: frozenset[str], name: str, *kinds: Any) -> types.TypedStep:
     """Does what `typed` does on a device that fuses maps (`wide`), or has maps of these types."""
     plain = tuple(k[0] if isinstance(k, tuple) else k for k in kinds)
     if name in types.INVERTS and plain[0] == types.BOOL:
         name, plain = "not_equal", (*plain, types.BOOL)
     dtype, op, tag = types.typed(name, plain)
-    host = types.Typed(dtype, "", "")
+    host = types.TypedStep(dtype, "", "")
     nodes = [k[1] for k in kinds if isinstance(k, tuple) and len(k) == 2]
     leaves = [check.tag_of(k) for k in kinds if isinstance(k, np.dtype)]
     if not op or "" in leaves:
@@ -263,11 +265,11 @@ def _typed(wide: bool, maps: frozenset[str], name: str, *kinds: Any) -> types.Ty
         own = check.DTYPES.get(dtype, tag if dtype == types.BOOL else "")
         if {own, *nodes, *leaves} != {tag} or tag not in maps:
             return host
-    return types.Typed(dtype, op, tag)
+    return types.TypedStep(dtype, op, tag)
 
 
 def _computed(x: Any) -> Any:
-    return x.run() if isinstance(x, Node) else x
+    return x.run() if isinstance(x, DeferredNode) else x
 
 
 def on_host(device: Device, name: str, operands: Sequence[Any]) -> Array:

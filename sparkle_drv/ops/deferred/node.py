@@ -1,4 +1,5 @@
-"""Node: a step of an expression over Arrays that is not computed yet; it is a Thunk of core.
+"""DeferredNode: a step of an expression over Arrays that is not computed yet. It is a Thunk of
+core.
 
 `run` computes a node and those that it depends on as one map. Numbers become arguments of the map,
 so the same kernel serves expressions with other numbers. build.py makes nodes. When an Array is
@@ -34,8 +35,8 @@ MOST_STEPS, MOST_LEAVES = 24, 8
 """The most steps and arrays of one expression. Operands of a larger one are computed first."""
 
 
-class Node:
-    """The operation `op` of `operands` (Nodes, Arrays, numbers).
+class DeferredNode:
+    """The operation `op` of `operands` (DeferredNodes, Arrays, numbers).
 
     `tag` is the type in which a map computes the step, even if the type of the result is bool.
     `made` is the result if `run` has computed this node, else None. `kind` is (dtype, tag).
@@ -54,7 +55,7 @@ class Node:
         self.made: Array | None = None
         steps, leaves = 1, 0
         for x in operands:
-            if isinstance(x, Node):
+            if isinstance(x, DeferredNode):
                 steps += x.steps
                 leaves += x.leaves
             elif isinstance(x, Shaped):
@@ -111,7 +112,7 @@ class Node:
 class ExpressionSteps:
     """The steps of an expression in the order of computation. A node used twice is one step."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: DeferredNode) -> None:
         self.steps: list[Step] = []
         self.leaves: list[Any] = []
         self.numbers: list[Any] = []
@@ -125,14 +126,14 @@ class ExpressionSteps:
         """
         if exponent and type(x) in (int, float) and math.isfinite(x):
             return "n", x
-        if isinstance(x, Node) and x.made is not None:
+        if isinstance(x, DeferredNode) and x.made is not None:
             x = x.made if x.readable else x
-        if not isinstance(x, (Node, Shaped)):
+        if not isinstance(x, (DeferredNode, Shaped)):
             self.numbers.append(x)
             return "s", len(self.numbers) - 1
         place = self._known.get(id(x))
         if place is None:
-            if isinstance(x, Node):
+            if isinstance(x, DeferredNode):
                 power = x.op == "pow"
                 operands = [self._value(y, power and i == 1) for i, y in enumerate(x.operands)]
                 place = "", len(self.steps)

@@ -23,7 +23,7 @@ from sparkle_drv.ops.reduce.operation import reduce
 from sparkle_drv.ops.shapes import space
 
 from .build import by_numpy, device_of
-from .node import Node, bindable, broadcast, is_bindable, launched, viewed
+from .node import DeferredNode, bindable, broadcast, is_bindable, launched, viewed
 from .views import astype, getitem
 
 KERNELS = {
@@ -60,9 +60,11 @@ def _folded(x: Array, op: str, axes: tuple[int, ...], keepdims: bool) -> Array:
     device, real = x.device, op == "mean" and x.dtype.kind in "iub"
     with device._pending.waiting.lock:
         node = x._thunk
-        if isinstance(node, Node):
+        if isinstance(node, DeferredNode):
             if real:
-                node = Node(device, "mul", (node, 1.0), np.dtype(np.float64), x.shape, "f64")
+                node = DeferredNode(
+                    device, "mul", (node, 1.0), np.dtype(np.float64), x.shape, "f64"
+                )
             graph, values = node.graph()
             elements: Any = lazy(graph, *values)
         else:

@@ -37,7 +37,7 @@ HOST = frozenset(
 _INEXACT_OF_WHOLE = frozenset({"pow", "floor"})
 
 
-class Typed(NamedTuple):
+class TypedStep(NamedTuple):
     """A step of an expression.
 
     `dtype` is the dtype of the result. `op` is the map's operation, "" if no map computes the step.
@@ -49,7 +49,7 @@ class Typed(NamedTuple):
     tag: str
 
 
-def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
+def typed(name: str, kinds: tuple[Kind, ...]) -> TypedStep:
     """Returns the step of an expression that computes numpy's ufunc `name` of operands of these
     kinds.
 
@@ -59,19 +59,19 @@ def typed(name: str, kinds: tuple[Kind, ...]) -> Typed:
     samples = [np.empty(0, k) if isinstance(k, np.dtype) else k(1) for k in kinds]
     dtype = ufunc(*samples).dtype
     if name in _OF_TRUTHS and all(k == BOOL for k in kinds):
-        return Typed(dtype, _OF_TRUTHS[name], "")
+        return TypedStep(dtype, _OF_TRUTHS[name], "")
     op = MAPPED.get(name, "")
     if not op or complex in kinds:
-        return Typed(dtype, "", "")
+        return TypedStep(dtype, "", "")
     try:
         met, result = promote.rule(op, tuple(_named(k) for k in kinds))
         same = np.dtype(promote.dtype_name(result)) == dtype
     except TypeError:
-        return Typed(dtype, "", "")
+        return TypedStep(dtype, "", "")
     whole = promote.is_whole(met) and op in _INEXACT_OF_WHOLE
     if not same or whole or met not in check.TYPES:
-        return Typed(dtype, "", "")
-    return Typed(dtype, op, met)
+        return TypedStep(dtype, "", "")
+    return TypedStep(dtype, op, met)
 
 
 def fits(value: float, tag: str) -> bool:

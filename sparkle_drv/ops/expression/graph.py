@@ -29,7 +29,7 @@ _QUOTED = 72  # characters of a long expression that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExpressionNode:
     """A node: `op` is "name" (value: the name), "number" (value: int or float) or a key of ARITY.
 
     `at` is the node's position in the text, or file and line of a traced function. `truth` is True
@@ -67,7 +67,7 @@ class Graph:
     __slots__ = ("_hash", "_key", "called", "names", "nodes", "text")
 
     def __init__(
-        self, nodes: tuple[Node, ...], names: tuple[str, ...], text: str, called: str = ""
+        self, nodes: tuple[ExpressionNode, ...], names: tuple[str, ...], text: str, called: str = ""
     ) -> None:
         self.nodes, self.names, self.text, self.called = nodes, names, text, called
         self._key = (tuple((n.op, n.args, *distinct(n.value)) for n in nodes), names)
@@ -79,7 +79,9 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and self._key == other._key
 
-    def fail(self, node: Node | None, what: str, kind: type[Exception] = ValueError) -> NoReturn:
+    def fail(
+        self, node: ExpressionNode | None, what: str, kind: type[Exception] = ValueError
+    ) -> NoReturn:
         """Raises `kind` with the text `what` and the position of `node`."""
         at = node.at if node else 0
         if isinstance(at, str):
@@ -95,7 +97,7 @@ class Builder:
 
     def __init__(self, called: str = "") -> None:
         self.called = called
-        self.nodes: list[Node] = []
+        self.nodes: list[ExpressionNode] = []
         self._known: dict[tuple[object, ...], int] = {}
 
     def add(
@@ -119,7 +121,9 @@ class Builder:
                 what = f"expected at most {MOST_NODES} steps, got more"
                 raise ValueError(f"{self.called or 'expression'}: {what}")
             of_truths = op in OF_TRUTHS and all(self.nodes[a].truth for a in args)
-            self.nodes.append(Node(op, args, value, at, of_truths or op in COMPARISONS.values()))
+            self.nodes.append(
+                ExpressionNode(op, args, value, at, of_truths or op in COMPARISONS.values())
+            )
         return number
 
     def graph(self, root: int, names: tuple[str, ...], text: str, called: str = "") -> Graph:
@@ -132,7 +136,8 @@ class Builder:
         new = {old: i for i, old in enumerate(order)}
         nodes = (self.nodes[i] for i in order)
         made = tuple(
-            Node(n.op, tuple([new[a] for a in n.args]), n.value, n.at, n.truth) for n in nodes
+            ExpressionNode(n.op, tuple([new[a] for a in n.args]), n.value, n.at, n.truth)
+            for n in nodes
         )
         return Graph(made, names, text, called)
 

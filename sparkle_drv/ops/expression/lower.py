@@ -21,7 +21,7 @@ from sparkle_drv._native import lib
 
 from . import promote
 from .graph import Graph
-from .typed import TYPES, Value
+from .typed import TYPES, TypedValue
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def _cell(value: int | float, kind: str) -> Any:
     return cell.view(np.uint64)[0]
 
 
-def lower(graph: Graph, values: list[Value]) -> Lowered:
+def lower(graph: Graph, values: list[TypedValue]) -> Lowered:
     """Returns the instructions that compute `values`, the last of which is the result.
 
     Raises ValueError if more registers are live at once than fused_map has.
@@ -120,7 +120,7 @@ def lower(graph: Graph, values: list[Value]) -> Lowered:
 _LEAVES = frozenset({"input", "const", "scalar"})
 
 
-def _paired(values: list[Value]) -> list[Value]:
+def _paired(values: list[TypedValue]) -> list[TypedValue]:
     """Returns `values`, in which a sum or difference and its product become one step.
 
     The product must have no other use.
@@ -134,12 +134,12 @@ def _paired(values: list[Value]) -> list[Value]:
         left, right = v.args
         for product, other, op in ((left, right, first), (right, left, second)):
             if values[product].op == "mul" and uses[product] == 1:
-                paired[i] = Value(op, v.type, (*values[product].args, other))
+                paired[i] = TypedValue(op, v.type, (*values[product].args, other))
                 break
     return paired
 
 
-def _ordered(values: list[Value]) -> list[int]:
+def _ordered(values: list[TypedValue]) -> list[int]:
     """Returns the values that the last value depends on, in an order with operands first.
 
     Of the operands of an operation, the one that needs more registers comes first (Sethi and
@@ -162,7 +162,7 @@ def _ordered(values: list[Value]) -> list[int]:
     return list(order)
 
 
-def _registers(values: list[Value], steps: list[int]) -> tuple[dict[int, int], int]:
+def _registers(values: list[TypedValue], steps: list[int]) -> tuple[dict[int, int], int]:
     """Returns a register for each step, and the number of registers in use.
 
     The register of an operand is free after its last use.

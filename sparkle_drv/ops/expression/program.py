@@ -34,7 +34,7 @@ OPCODES = {op: getattr(lib, f"SP_MAP_{op.upper()}") for op in (*ARITY, "input", 
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class MapProgram:
     """A program of a map_* kernel: `words` (u32, read-only).
 
     Input slot i is the array named `inputs[i]`; constant i is the scalar at node `constants[i]`.
@@ -46,7 +46,7 @@ class Program:
 
 
 @lru_cache(maxsize=512)
-def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Program:
+def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> MapProgram:
     """Returns the program of `graph` for one dtype; `uniform` says which nodes are scalars.
 
     The program of "bool" computes with 0 and 1, which a kernel of any type can do.
@@ -83,7 +83,7 @@ def compile_graph(graph: Graph, uniform: tuple[bool, ...], dtype: str) -> Progra
         graph.fail(graph.nodes[-1] if not graph.text else None, what, TooLong)
     packed = np.array(words, np.uint32)
     packed.flags.writeable = False
-    return Program(packed, tuple(inputs), tuple(constants))
+    return MapProgram(packed, tuple(inputs), tuple(constants))
 
 
 def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
@@ -94,7 +94,7 @@ def check_inputs(graph: Graph, inputs: tuple[str, ...]) -> None:
 
 
 @lru_cache(maxsize=512)
-def compile_map(text: str, scalars: frozenset[str], dtype: str) -> Program:
+def compile_map(text: str, scalars: frozenset[str], dtype: str) -> MapProgram:
     """Returns the program of the expression `text`, for reduce and tools; `scalars` are names.
 
     Constant i is the number `constants[i]`, or, if that is a str, the value of the scalar with this

@@ -17,7 +17,7 @@ import numpy as np
 from sparkle_drv.ops.arguments.quoting import short, shown
 
 from .elementwise import COMPARISONS
-from .graph import Graph, Node
+from .graph import ExpressionNode, Graph
 
 WEAK = ("int", "float")
 _NAMES = {
@@ -134,7 +134,7 @@ def rule(op: str, kinds: tuple[str, ...]) -> tuple[str, str]:
     return met, met
 
 
-def rule_of(graph: Graph, node: Node, kinds: tuple[str, ...]) -> tuple[str, str]:
+def rule_of(graph: Graph, node: ExpressionNode, kinds: tuple[str, ...]) -> tuple[str, str]:
     """Returns the result of `rule` for a node with operands of these kinds.
 
     A TypeError shows the node's place in the expression.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .elementwise import COMPARISONS, apply
-from .graph import Graph, Node
+from .graph import ExpressionNode, Graph
 from .promote import WEAK, dtype_name, kind_of, rule_of
 
 _WHOLE = (int, np.integer, np.bool_)
@@ -33,7 +33,7 @@ def values(graph: Graph, named: dict[str, Any]) -> dict[int, Any]:
     return computed
 
 
-def _computed(graph: Graph, node: Node, operands: list[Any]) -> Any:
+def _computed(graph: Graph, node: ExpressionNode, operands: list[Any]) -> Any:
     """Computes `node.op` of numbers. If all are Python's whole numbers, the result is exact."""
     met, result = rule_of(graph, node, tuple(kind_of(v) for v in operands))
     if node.op == "where":
@@ -58,7 +58,7 @@ def _cast(value: Any, kind: str) -> Any:
     return np.dtype(dtype_name(kind)).type(value)
 
 
-def _exactly(graph: Graph, node: Node, operands: list[int]) -> int | float:
+def _exactly(graph: Graph, node: ExpressionNode, operands: list[int]) -> int | float:
     """Computes `node.op` of Python's whole numbers. Raises ValueError for too large a result."""
     bits = 0
     if node.op == "pow":

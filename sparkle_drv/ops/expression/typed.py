@@ -17,7 +17,7 @@ from sparkle_drv.ops.arguments.quoting import shown
 
 from . import promote
 from .elementwise import COMPARISONS
-from .graph import OF_TRUTHS, Graph, Node
+from .graph import OF_TRUTHS, ExpressionNode, Graph
 
 TYPES = {"f32": 0, "f64": 1, "i32": 2, "i64": 3, "u8": 4, "bool": 5, "f16": 6, "bf16": 7}
 """The types of elements, with their numbers in sp_map.h."""
@@ -28,7 +28,7 @@ _WAY_OUT = "; convert the operands first (1*x makes int64 of a bool)"
 
 
 @dataclass(slots=True)
-class Value:
+class TypedValue:
     """One value of the typed program.
 
     `op` is "input" (`source`: its name), "const" (`source`: a number), "scalar" (`source`: the
@@ -43,14 +43,14 @@ class Value:
 
 def typed(
     graph: Graph, arrays: dict[str, str], scalars: dict[int, str], *, wide: bool = False
-) -> list[Value]:
+) -> list[TypedValue]:
     """Returns the values of a graph, the last of which is the result.
 
     `arrays` has the kinds (promote.py) of arrays by name, `scalars` those of scalars by node. With
     `wide` the result keeps the type that it is computed in, for a reduction of it. Raises TypeError
     if an operation or the result would have a type that is not in TYPES.
     """
-    builder = Typed(graph)
+    builder = ProgramTyper(graph)
     kind_at = dict(scalars)
     for i, node in enumerate(graph.nodes):
         if node.op == "name" and node.value in arrays:
@@ -95,7 +95,7 @@ def typed(
     return builder.values[: root + 1]
 
 
-class Typed:
+class ProgramTyper:
     """Builds the typed program of a graph: a list of values, in which equal values are merged.
 
     `number` maps a node of the graph to the index of its value.
@@ -103,14 +103,14 @@ class Typed:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.values: list[Value] = []
+        self.values: list[TypedValue] = []
         self.number: dict[int, int] = {}
         self._known: dict[Any, int] = {}
 
     def add(self, op: str, kind: str, args: tuple[int, ...] = (), source: Any = None) -> int:
         index = self._known.setdefault((op, kind, args, repr(source)), len(self.values))
         if index == len(self.values):
-            self.values.append(Value(op, kind, args, source))
+            self.values.append(TypedValue(op, kind, args, source))
         return index
 
     def converted(self, value: int, kind: str) -> int:
@@ -147,7 +147,7 @@ class Typed:
             return self.add("scalar", kind, (), i)
         return self.add("const", kind, (), promote.fitted(self.graph, i, node.value, kind))
 
-    def operation(self, node: Node, met: str) -> int:
+    def operation(self, node: ExpressionNode, met: str) -> int:
         op = node.op
         # A bool is stored as 0 or 1, in the type in which its comparison computed.
         if met == "bool":
@@ -178,7 +178,7 @@ class Typed:
         """
         return value if op in COMPARISONS.values() else self.converted(value, met)
 
-    def power(self, node: Node, met: str) -> int:
+    def power(self, node: ExpressionNode, met: str) -> int:
         base, exponent = node.args
         written = self.graph.nodes[exponent]
         whole = None

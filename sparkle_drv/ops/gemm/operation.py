@@ -21,7 +21,7 @@ from sparkle_drv.core.kernel import Kernel
 from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import Activation, Exporter, GemmAlgo, Host, S
 from sparkle_drv.ops.calls import plans, table
-from sparkle_drv.ops.calls.prepared_call import Plan
+from sparkle_drv.ops.calls.prepared_call import PreparedCall
 from sparkle_drv.ops.map.operation import convert, through
 from sparkle_drv.ops.memory import staging, weights
 from sparkle_drv.ops.memory.constant import Constant
@@ -179,7 +179,7 @@ class Gemm(CallableBase):
         return prepared
 
 
-class GemmPlan(Plan):
+class GemmPlan(PreparedCall):
     """A prepared gemm: `plan(a, b, out, bias=None) -> Fence` has no lookups per call.
 
     Operands are row-major Arrays or Buffers of exactly the planned shape and dtype; on unified

@@ -156,7 +156,7 @@ def layout(
 
 
 @dataclass(frozen=True)
-class Change:
+class LayoutChange:
     """A conversion between layouts, as steps that take one kernel each."""
 
     before: Layout
@@ -174,7 +174,7 @@ class Change:
 
 def outline(
     a: Any, target: Any, source: Any, channels: Any, takes: tuple[str, ...] = ("f32",)
-) -> Change:
+) -> LayoutChange:
     """Returns the conversion of an array with the shape, dtype and layout (if any) of `a`.
 
     Raises the errors of `layout`.
@@ -186,7 +186,7 @@ def outline(
     same = before == after and channels is None
     middle = Layout("NCHW")
     steps = () if same else ((before, middle), (middle, after))
-    return Change(before, after, sizes, tuple(step for step in steps if step[0] != step[1]))
+    return LayoutChange(before, after, sizes, tuple(step for step in steps if step[0] != step[1]))
 
 
 def _source(a: Any, after: Layout, source: Any) -> Layout:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.memory import staging
-from sparkle_drv.ops.strided.moves import Move
+from sparkle_drv.ops.strided.moves import StridedMove
 
 Sizes = tuple[int, int, int, int]
 _ZERO = np.zeros(1, np.uint64)
@@ -44,8 +44,8 @@ def _bare(x: Any) -> Any:
     return x.buffer if isinstance(x, Array) else x.view(f"u{x.dtype.itemsize}")
 
 
-def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[Move, bool]]:
-    """Yields the strided copies of a change of layout, as pairs (Move, is_zero).
+def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[StridedMove, bool]]:
+    """Yields the strided copies of a change of layout, as pairs (StridedMove, is_zero).
 
     `is_zero` is True if the copy fills padding with zeros. `width` is the bytes of an element.
     """
@@ -64,8 +64,11 @@ def _moves(width: int, sizes: Sizes, blocks: tuple[int, int]) -> Iterator[tuple[
         (dst, to), (src, of) = (blocked, plain) if blocks[0] else (plain, blocked)
         order = (0, 1, 2, 3) if blocks[0] else (0, 1, 3, 2)
         strides = tuple(dst[i] for i in order), tuple(src[i] for i in order)
-        yield Move(width, tuple(shape[i] for i in order), strides, (to, of)), False
+        yield StridedMove(width, tuple(shape[i] for i in order), strides, (to, of)), False
     if rest and blocks[0]:
         shape = n, 1, pixels, block - rest
         offset = whole * pixels * block + rest
-        yield Move(width, shape, ((image, pixels * block, block, 1), (0,) * 4), (offset, 0)), True
+        yield (
+            StridedMove(width, shape, ((image, pixels * block, block, 1), (0,) * 4), (offset, 0)),
+            True,
+        )

@@ -40,7 +40,7 @@ def conversion(graph: Graph, before: str, after: str) -> lower.Lowered:
 
     `before` and `after` are the tags of the old and the new type.
     """
-    made = typed.Typed(graph)
+    made = typed.ProgramTyper(graph)
     made.converted(made.add("input", before, (), graph.names[0]), after)
     return lower.lower(graph, made.values)
 

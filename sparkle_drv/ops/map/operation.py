@@ -39,7 +39,7 @@ _NAMES_END = 0
 """Ends the names in the key of a call, so that a text among the values is not taken for a name."""
 Shape = tuple[int, ...]
 Named = dict[str, Any]  # name in an expression -> the array or scalar that it stands for
-Code = lower.Lowered | program.Program
+Code = lower.Lowered | program.MapProgram
 PIECE = 2**32 - 2**12  # the most elements of one launch, because n is a u32
 
 
@@ -355,7 +355,7 @@ def _memory_order(inputs: list[Any], shape: Shape) -> list[int]:
 def _portable(
     stage: staging.Stage, graph: Graph, code: lower.Lowered, node_values: dict[int, Any],
     shape: Shape, layout: str | None,
-) -> tuple[Any, program.Program]:  # fmt: skip
+) -> tuple[Any, program.MapProgram]:  # fmt: skip
     tag, compiled, fit = _program(stage.dev, graph, code, node_values)
     dtype, result = promote.dtype_of(tag), promote.dtype_of(code.result)
     constants = [promote.fitted(graph, i, node_values[i], fit) for i in compiled.constants]
@@ -387,7 +387,7 @@ def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, An
 
 def _program(
     dev: Device, graph: Graph, code: lower.Lowered, node_values: dict[int, Any]
-) -> tuple[str, program.Program, str]:
+) -> tuple[str, program.MapProgram, str]:
     """Returns (type in which the map computes, portable program, type of its constants)."""
     if len(code.types) > 1:
         graph.fail(
@@ -428,7 +428,7 @@ def _fill(dev: Device, graph: Graph, named: Named, out: Any) -> Any:
 
 
 def run(
-    stage: staging.Stage, code: program.Program, tag: str, y: Any,
+    stage: staging.Stage, code: program.MapProgram, tag: str, y: Any,
     inputs: list[Any], constants: list[Any],
 ) -> None:  # fmt: skip
     """Launches `code`, in pieces if the number of elements does not fit into a u32."""
@@ -445,7 +445,7 @@ def run(
         stage.launch(kernel, *pointers, *absent, words, consts, code.words.size, len(constants), n)
 
 
-def _kernel(dev: Device, code: program.Program, tag: str, n: int) -> Any:
+def _kernel(dev: Device, code: program.MapProgram, tag: str, n: int) -> Any:
     """Returns the kernel that interprets programs, or a kernel made for this program.
 
     The tile model chooses between them.

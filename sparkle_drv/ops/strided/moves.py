@@ -24,7 +24,7 @@ _MOST_WORK: Any = 10_000  # Any: numpy's type stubs reject such a number
 
 
 @dataclass(frozen=True)
-class Move:
+class StridedMove:
     """A copy of elements of `width` bytes. The strides of dst are positive, the largest first."""
 
     width: int
@@ -54,8 +54,8 @@ class Move:
 
 def move(
     dst: View, src: View, itemsize: int, addresses: Sequence[int], has: Callable[[int], bool]
-) -> Move | None:
-    """Returns the Move that copies the elements of src to dst, or None if no kernel can do it.
+) -> StridedMove | None:
+    """Returns the StridedMove that copies the elements of src to dst; None if no kernel can do it.
 
     Both views have the same shape, without a 0 in it. `addresses` are the addresses of both arrays.
     `has(width)` says whether the device has a kernel for elements of `width` bytes.
@@ -89,8 +89,8 @@ def move(
 
 def _widened(
     whole: Space, starts: Sequence[int], width: int, addresses: Sequence[int]
-) -> Move | None:
-    """Returns the copy as a Move of elements of `width` bytes.
+) -> StridedMove | None:
+    """Returns the copy as a StridedMove of elements of `width` bytes.
 
     Returns None if elements of this width would not be aligned, or would not divide each run of
     contiguous bytes.
@@ -106,7 +106,7 @@ def _widened(
         strides = [(*(s // width for s in steps[:-1]), 1) for steps in whole.strides]
         whole = Space((*outer, last // width), strides).joined()
     dst, src = whole.strides
-    return Move(width, whole.shape, (dst, src), (starts[0] // width, starts[1] // width))
+    return StridedMove(width, whole.shape, (dst, src), (starts[0] // width, starts[1] // width))
 
 
 def interleaves(view: View) -> bool:
@@ -123,7 +123,7 @@ def interleaves(view: View) -> bool:
     return False
 
 
-def share(move: Move, apart: int) -> bool:
+def share(move: StridedMove, apart: int) -> bool:
     """Returns whether the memory that a copy reads and the memory that it writes share a byte.
 
     `apart` is the distance in bytes from the array of dst to that of src.
@@ -137,7 +137,7 @@ def share(move: Move, apart: int) -> bool:
         return True
 
 
-def _ghost(move: Move, side: int, base: int) -> npt.NDArray[Any]:
+def _ghost(move: StridedMove, side: int, base: int) -> npt.NDArray[Any]:
     """Returns dst (side 0) or src (side 1) of a copy as a numpy array at an invented address.
 
     Nothing reads the elements of that array.

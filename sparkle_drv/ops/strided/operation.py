@@ -134,7 +134,7 @@ def _view(name: str, x: Array, dims: tuple[int, ...], strides: Any, offset: Any)
     return View(dims, view.strides, start)
 
 
-def _check_reach(move: moves.Move) -> None:
+def _check_reach(move: moves.StridedMove) -> None:
     """Raises ValueError for positions beyond 32 bits or strides beyond 31 bits.
 
     These are the limits of the kernels.

@@ -46,7 +46,7 @@ def reduce_shape(outer: int, n: int, inner: int) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TunedPlan:
     """A tuned plan, with the median seconds of this plan and of the model's choice."""
 
     plan: TilePlan
@@ -64,8 +64,8 @@ class Tuned:
         self.path = Path(home, "tuned.json") if home else None
         self._file = DeviceFile(self.path, log) if self.path else None
 
-    def entries(self, info: DeviceInfo) -> dict[tuple[str, str], Entry]:
-        """Returns (kernel, shape) -> Entry for this device; {} if the file cannot be read."""
+    def entries(self, info: DeviceInfo) -> dict[tuple[str, str], TunedPlan]:
+        """Returns (kernel, shape) -> TunedPlan for this device; {} if the file cannot be read."""
         entries = {}
         kernels = self._file.read().get(identity(info)) if self._file else None
         for kernel, shapes in kernels.items() if isinstance(kernels, dict) else ():
@@ -74,7 +74,7 @@ class Tuned:
                     entries[kernel, shape] = _entry(entry)
         return entries
 
-    def put(self, info: DeviceInfo, kernel: str, shape: str, entry: Entry) -> None:
+    def put(self, info: DeviceInfo, kernel: str, shape: str, entry: TunedPlan) -> None:
         """Writes an entry, which replaces an older entry. Raises OSError if the write fails."""
         if self._file is None:
             return
@@ -93,8 +93,8 @@ def _plan(plan: TilePlan) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in _FIELDS}
 
 
-def _entry(record: Mapping[str, Any]) -> Entry:
-    """Returns an Entry from JSON. Raises KeyError, TypeError or ValueError for invalid JSON."""
+def _entry(record: Mapping[str, Any]) -> TunedPlan:
+    """Returns a TunedPlan from JSON. Raises KeyError, TypeError or ValueError for invalid JSON."""
     fields = {name: record["plan"][name] for name in _FIELDS if name in record["plan"]}
     levels = [(m, n, k) for m, n, k in fields.pop("levels", ())]
     sizes = [size for level in levels for size in level]
@@ -110,4 +110,4 @@ def _entry(record: Mapping[str, Any]) -> Entry:
         )
     best = float(record["best_s"])
     plan = TilePlan(**fields, levels=tuple(levels), source="tuned")
-    return Entry(plan, best, float(record["model_s"]))
+    return TunedPlan(plan, best, float(record["model_s"]))

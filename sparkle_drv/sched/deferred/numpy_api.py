@@ -17,7 +17,7 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
-from sparkle_drv.ops.deferred.node import ExpressionSteps, Node
+from sparkle_drv.ops.deferred.node import DeferredNode, ExpressionSteps
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.reduce.fold import axes_of
@@ -27,7 +27,7 @@ __all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem"]
 __all__ += ["transpose", "ufunc", "update"]
 
 
-class Expression(Node):
+class Expression(DeferredNode):
     """The operation `op` on Expressions, ContextArrays or numbers, which is not computed yet.
     `device` is the executor of their Context. It keeps plans and times by the text of a map.
     """
@@ -166,7 +166,7 @@ def _first(given: tuple[Any, ...]) -> ContextArray:
     return first
 
 
-def _step(executor: Any, name: str, kinds: list[Any]) -> types.Typed:
+def _step(executor: Any, name: str, kinds: list[Any]) -> types.TypedStep:
     """Returns the step `name` with its types, for the first device whose maps can compute it.
     Devices differ in the types that they store.
 

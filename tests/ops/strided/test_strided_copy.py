@@ -163,12 +163,14 @@ def test_columns_within_one_array(dev):
 
 
 def test_sharing_is_exact_and_hard_cases_count_as_shared():
-    move = moves.Move(4, (6, 3), ((10, 1), (10, 1)), (3, 0))
+    move = moves.StridedMove(4, (6, 3), ((10, 1), (10, 1)), (3, 0))
     assert not moves.share(move, 0)
-    assert moves.share(moves.Move(4, (6, 3), ((10, 1), (10, 1)), (2, 0)), 0)
+    assert moves.share(moves.StridedMove(4, (6, 3), ((10, 1), (10, 1)), (2, 0)), 0)
     assert moves.share(move, 12)
     assert moves.share(move, 1)  # by bytes
-    hard = moves.Move(1, (97, 89, 83, 79), ((10007, 1009, 103, 11), (9973, 997, 101, 7)), (0, 3))
+    hard = moves.StridedMove(
+        1, (97, 89, 83, 79), ((10007, 1009, 103, 11), (9973, 997, 101, 7)), (0, 3)
+    )
     assert moves.share(hard, 0)
 
 

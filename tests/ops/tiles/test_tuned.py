@@ -20,7 +20,7 @@ from sparkle_drv.ops import tiles
 from sparkle_drv.ops.calls import plans
 from sparkle_drv.ops.shapes.geometry import geometry
 from sparkle_drv.ops.tiles import tuned_plans
-from sparkle_drv.ops.tiles.tuned_plans import Entry, Tuned
+from sparkle_drv.ops.tiles.tuned_plans import Tuned, TunedPlan
 from sparkle_drv.types import DeviceInfo, TilePlan
 
 INFO = DeviceInfo("egl:0", "egl", "a gpu", "gpu", driver="driver 1", compute_units=4)
@@ -34,15 +34,18 @@ def cache(tmp_path):
 
 
 def test_what_is_put_comes_back(cache):
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN, 0.5, 0.75))
+    cache.put(INFO, "gemm_f32", SHAPE, TunedPlan(PLAN, 0.5, 0.75))
     cache.put(
-        INFO, "gemm_f32", tuned_plans.gemm_shape(1, 2, 3), Entry(TilePlan(algo="naive"), 1.0, 1.0)
+        INFO,
+        "gemm_f32",
+        tuned_plans.gemm_shape(1, 2, 3),
+        TunedPlan(TilePlan(algo="naive"), 1.0, 1.0),
     )
     found = cache.entries(INFO)
-    assert found["gemm_f32", SHAPE] == Entry(PLAN, 0.5, 0.75)
+    assert found["gemm_f32", SHAPE] == TunedPlan(PLAN, 0.5, 0.75)
     assert found["gemm_f32", SHAPE].plan.source == "tuned"
     assert len(found) == 2
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(replace(PLAN, vector=1), 0.25, 0.75))
+    cache.put(INFO, "gemm_f32", SHAPE, TunedPlan(replace(PLAN, vector=1), 0.25, 0.75))
     assert cache.entries(INFO)["gemm_f32", SHAPE].plan.vector == 1
 
 
@@ -57,7 +60,7 @@ def test_what_is_put_comes_back(cache):
     ],
 )
 def test_another_device_finds_nothing(cache, other):
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))
+    cache.put(INFO, "gemm_f32", SHAPE, TunedPlan(PLAN))
     assert cache.entries(other) == {}
 
 
@@ -88,7 +91,7 @@ def test_a_damaged_file_is_set_aside_with_a_warning(cache, text, caplog):
     assert "damaged" in caplog.text
     assert not cache.path.exists()
     assert cache.path.with_name("tuned.json.damaged").read_text() == text
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))
+    cache.put(INFO, "gemm_f32", SHAPE, TunedPlan(PLAN))
     assert cache.entries(INFO)["gemm_f32", SHAPE].plan == PLAN
 
 
@@ -105,7 +108,9 @@ def test_a_later_schema_is_left_alone(cache, caplog):
     cache.path.write_text(later)
     assert cache.entries(INFO) == {}
     assert cache.path.exists()
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))  # it is kept when there is something to write
+    cache.put(
+        INFO, "gemm_f32", SHAPE, TunedPlan(PLAN)
+    )  # it is kept when there is something to write
     assert "is of schema 2, expected 1" in caplog.text
     assert cache.path.with_name(f"{cache.path.name}.kept").read_text() == later
     assert cache.entries(INFO)["gemm_f32", SHAPE].plan == PLAN
@@ -120,8 +125,8 @@ def test_a_later_schema_is_left_alone(cache, caplog):
     ],
 )  # fmt: skip
 def test_an_entry_that_makes_no_sense_counts_as_absent(cache, field, value):
-    cache.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))
-    cache.put(INFO, "gemm_f32", "good", Entry(PLAN))
+    cache.put(INFO, "gemm_f32", SHAPE, TunedPlan(PLAN))
+    cache.put(INFO, "gemm_f32", "good", TunedPlan(PLAN))
     document = json.loads(cache.path.read_text())
     document["devices"][identity(INFO)]["gemm_f32"][SHAPE]["plan"][field] = value
     cache.path.write_text(json.dumps(document))
@@ -130,14 +135,14 @@ def test_an_entry_that_makes_no_sense_counts_as_absent(cache, field, value):
 
 def test_nowhere_keeps_nothing():
     nowhere = Tuned("")
-    nowhere.put(INFO, "gemm_f32", SHAPE, Entry(PLAN))
+    nowhere.put(INFO, "gemm_f32", SHAPE, TunedPlan(PLAN))
     assert nowhere.entries(INFO) == {}
 
 
 def test_writers_at_the_same_time_lose_nothing(cache):
     def write(which):
         for at in range(5):
-            cache.put(INFO, "gemm_f32", f"{which} {at}", Entry(PLAN))
+            cache.put(INFO, "gemm_f32", f"{which} {at}", TunedPlan(PLAN))
 
     threads = [threading.Thread(target=write, args=(which,)) for which in range(4)]
     for thread in threads:
@@ -156,7 +161,7 @@ def tuned_cpu(tmp_path, monkeypatch):
 
     def make(shape, plan, kernel="gemm_f32"):
         with sp.open("cpu") as first:
-            Tuned(str(tmp_path)).put(first.info, kernel, shape, Entry(plan))
+            Tuned(str(tmp_path)).put(first.info, kernel, shape, TunedPlan(plan))
         opened.append(sp.open("cpu"))
         return opened[-1]
 
@@ -245,7 +250,9 @@ def test_a_shape_that_another_thread_has_forgotten_already_has_its_plan():
 
     with sp.open("cpu") as dev:
         dev.kept["ops plans"] = Forgetful()
-        dev.kept["ops tuned"] = {("gemm_f32", tuned_plans.gemm_shape(4, 4, 4)): Entry(TilePlan())}
+        dev.kept["ops tuned"] = {
+            ("gemm_f32", tuned_plans.gemm_shape(4, 4, 4)): TunedPlan(TilePlan())
+        }
         for side in (3, 4):  # by the model, and as it was tuned
             a = np.ones((side, side), np.float32)
             np.testing.assert_array_equal(ops.gemm(dev, a, a), np.full_like(a, side))

@@ -72,7 +72,7 @@ def test_an_output_that_cannot_be_is_refused_before_anything_is_measured(bench, 
 
 
 def test_run_takes_the_tuned_plan_and_says_so(bench, home, tmp_path):
-    entry = tuned_plans.Entry(sp.TilePlan(algo="naive"), 1.0, 1.0)
+    entry = tuned_plans.TunedPlan(sp.TilePlan(algo="naive"), 1.0, 1.0)
     with sp.open("cpu") as dev:
         tuned_plans.Tuned(str(home)).put(
             dev.info, "gemm_f32", tuned_plans.gemm_shape(24, 24, 24), entry

@@ -198,7 +198,7 @@ def tune(job: Job, device: sp.Device, settings: Settings, say: Callable[[str], N
             quiet_enough = settings.busy or row.others < other_load.TOO_MUCH
             if bench.confirm(best) and quiet_enough:
                 found = row.outcome
-                entry = tuned_plans.Entry(best, found.best_s, found.model_s)
+                entry = tuned_plans.TunedPlan(best, found.best_s, found.model_s)
                 row.kept = _keep(device, job.kernel, row.shape, entry)
         except ValueError as error:
             row.failure = str(error)

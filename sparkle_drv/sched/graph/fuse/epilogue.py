@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkle_drv.ops.expression.graph import Builder, Graph, Node
+from sparkle_drv.ops.expression.graph import Builder, ExpressionNode, Graph
 from sparkle_drv.sched.model.task import Fold, Task, Value
 
 from .compose import Expr
@@ -66,7 +66,7 @@ class _Search:
             self.depends.append(i == self.y or any(self.depends[a] for a in node.args))
             self.along.append(not self.depends[i] and self._is_along(node))
 
-    def _is_along(self, node: Node) -> bool:
+    def _is_along(self, node: ExpressionNode) -> bool:
         """Returns whether the node is a number, or one number per channel in the
         product's dtype.
         """
