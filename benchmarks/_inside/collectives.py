@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Region, RegionCopy, Step
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
@@ -48,7 +48,7 @@ def counted(
         return whole[begin // itemsize : end // itemsize]
 
     for step in ordered(program, seed):
-        if isinstance(step.what, Copy):
+        if isinstance(step.what, RegionCopy):
             at(step.what.dst)[:] = at(step.what.src)
         else:
             at(step.what.dst)[:] += at(step.what.src)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from sparkle_drv.core.registry import open_device
-from sparkle_drv.mesh.collective.choose import Plan, all_reduces, plan_all_reduce
+from sparkle_drv.mesh.collective.choose import CollectivePlan, all_reduces, plan_all_reduce
 from sparkle_drv.mesh.collective.fluid import predicted_s
 from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
 from sparkle_drv.mesh.lanes.program import Program
@@ -26,7 +26,7 @@ DEADLINE_S = 600.0
 """Real seconds that a step of a simulated program may take."""
 
 
-def all_reduce(network: Network, nbytes: int) -> Plan:
+def all_reduce(network: Network, nbytes: int) -> CollectivePlan:
     """Returns the planner's plan of an all_reduce of float32 elements."""
     return plan_all_reduce(network, nbytes, 4)
 

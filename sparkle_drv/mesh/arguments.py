@@ -23,7 +23,7 @@ OPS = (*EXPRESSIONS, "mean")
 MOST_NBYTES = 2**63 - 1
 
 
-class Mesh(Protocol):
+class HasDevices(Protocol):
     """The part of a Mesh that this module reads."""
 
     devices: dict[str, Device]
@@ -67,7 +67,7 @@ class Taken(dict[str, Array]):
     a Context.
     """
 
-    def __init__(self, mesh: Mesh, where: Mapping[str, tuple[str, Given]]) -> None:
+    def __init__(self, mesh: HasDevices, where: Mapping[str, tuple[str, Given]]) -> None:
         """Builds the dict from `where`, which maps URIs to (name of the argument, the array
         given).
         """
@@ -88,7 +88,7 @@ class Taken(dict[str, Array]):
             owner.wrote(uri)
 
 
-def check_array(mesh: Mesh, name: str, array: Any, written: bool = False) -> None:
+def check_array(mesh: HasDevices, name: str, array: Any, written: bool = False) -> None:
     """Raises TypeError if `array` is no Array. Raises ValueError if it is closed, on no device of
     the mesh, or read-only though `written` is set.
     """
@@ -125,7 +125,7 @@ def reduced(name: str, dtype: Any) -> np.dtype[Any]:
     return converted
 
 
-def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
+def _place(mesh: HasDevices, name: str, x: Any, written: bool, usual: str) -> str:
     """Returns the URI on which a collective uses an array: the array's own device, or `usual` for
     an array of a Context.
     """
@@ -137,7 +137,7 @@ def _place(mesh: Mesh, name: str, x: Any, written: bool, usual: str) -> str:
     return str(x.device.uri)
 
 
-def single_array(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
+def single_array(mesh: HasDevices, name: str, x: Any, written: bool = False) -> Taken:
     """Checks an array on any device of the mesh. Returns a Taken, which has the array under the URI
     of the device on which the collective uses it.
 
@@ -150,7 +150,7 @@ def single_array(mesh: Mesh, name: str, x: Any, written: bool = False) -> Taken:
 
 
 def one_each(
-    mesh: Mesh, name: str, arrays: Any, written: bool = False, alike: bool = False
+    mesh: HasDevices, name: str, arrays: Any, written: bool = False, alike: bool = False
 ) -> Taken:
     """Checks a list with an array for each device. Returns the arrays by URI, in the order of the
     mesh. Raises ValueError unless all have one dtype and layout and, with `alike`, one shape.
@@ -182,7 +182,7 @@ def one_each(
     return taken
 
 
-def alike(mesh: Mesh, name: str, arrays: Any, written: bool = True) -> Taken:
+def alike(mesh: HasDevices, name: str, arrays: Any, written: bool = True) -> Taken:
     """Returns the array of each device, as `one_each` does; all must have one shape."""
     return one_each(mesh, name, arrays, written, alike=True)
 
@@ -213,7 +213,7 @@ def parts(
     return spans
 
 
-def known(mesh: Mesh, name: str, spelling: Any) -> str:
+def known(mesh: HasDevices, name: str, spelling: Any) -> str:
     """Returns the URI of the mesh's device for which `spelling` is a URI or an alias.
 
     Raises TypeError if `spelling` is not text, ValueError if the mesh has no such device.
@@ -226,7 +226,7 @@ def known(mesh: Mesh, name: str, spelling: Any) -> str:
     raise ValueError(f"{name}: expected one of {', '.join(mesh.devices)}, got {spelling}")
 
 
-def root(mesh: Mesh, arrays: Taken, source: Any) -> str:
+def root(mesh: HasDevices, arrays: Taken, source: Any) -> str:
     """Returns the URI of the root of a broadcast: the device whose array goes to all others.
     `source` is that URI or that array.
 

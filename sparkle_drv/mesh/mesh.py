@@ -20,7 +20,7 @@ from sparkle_drv.telemetry import progress
 
 from . import arguments, bandwidth
 from .arguments import Given, Taken
-from .collective.choose import Plan, plan_all_reduce
+from .collective.choose import CollectivePlan, plan_all_reduce
 from .collective.choose_moves import (
     plan_all_gather,
     plan_broadcast,
@@ -74,14 +74,14 @@ class Mesh(Closing):
         if not devices or len(self.devices) < len(devices):
             got = ", ".join(device.uri for device in devices) or "none"
             raise ValueError(f"devices: expected at least one Device, and each once, got {got}")
-        self.plan: Plan | None = None
+        self.plan: CollectivePlan | None = None
         self._clocked = clocked(devices, clock)
         self._ways = ways or Ways(self.devices)
         self._own_ways = ways is None
         self._health = health
         self._topology: Topology | None = None
         self._planned_for: Network | None = None
-        self._plans: dict[tuple[int, int], Plan] = {}
+        self._plans: dict[tuple[int, int], CollectivePlan] = {}
         self._kept = kept
         self._closed = False
 
@@ -150,7 +150,7 @@ class Mesh(Closing):
     def _ends(self, src: str, dst: str) -> tuple[str, str]:
         return arguments.known(self, "src", src), arguments.known(self, "dst", dst)
 
-    def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> Plan:
+    def plan_all_reduce(self, nbytes: int, dtype: npt.DTypeLike = "float32") -> CollectivePlan:
         """Returns the plan of all_reduce for arrays of `nbytes` each. Nothing is run.
 
         Raises ValueError if `nbytes` is negative or not a whole number of elements. Raises
@@ -285,7 +285,7 @@ class Mesh(Closing):
     def _move(
         self,
         name: str,
-        plan: Plan,
+        plan: CollectivePlan,
         arrays: Taken,
         outs: Taken | None = None,
         op: str = "sum",

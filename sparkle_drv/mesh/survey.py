@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from .lanes.array_runner import Ways, run_on_arrays
-from .lanes.program import Copy, Lane, Program, Reduce, Region, Step
+from .lanes.program import Lane, Program, Reduce, Region, RegionCopy, Step
 from .lanes.runner import Ran
 from .links.line import LEAST_SIZES, Point
 from .links.probe import EACH, NoTimes, usable_points
-from .survey_result import Measured
+from .survey_result import SurveyResult
 
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 25)
 """Bytes of the measured transfers of a link. The last size exceeds most caches."""
@@ -29,7 +29,7 @@ ENOUGH_S = 0.1
 """Real seconds for one direction of a link. The next size is left out if it would exceed them."""
 
 
-def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
+def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> SurveyResult:
     """Measures all links between `places`, by default all devices of `ways`. An error of a device
     is raised, such as DeviceLost.
 
@@ -42,14 +42,14 @@ def survey(ways: Ways, places: Sequence[str] = (), **clocked: Any) -> Measured:
     alone = {pair: way(ways, *pair, **clocked) for pair in pairs}
     adds = {place: meter.points([place], meter.sizes) for place in places}
     if len(places) < 2:
-        return Measured(alone, adds)
+        return SurveyResult(alone, adds)
     most = {place: [pair for pair in pairs if place in pair] for place in places}
     boths = {place: meter.points(most[place], PORT_SIZES) for place in places}
     if len(places) == 2:
-        return Measured(alone, adds, boths=boths)
+        return SurveyResult(alone, adds, boths=boths)
     out = {p: meter.points([pair for pair in pairs if pair[0] == p], PORT_SIZES) for p in places}
     into = {p: meter.points([pair for pair in pairs if pair[1] == p], PORT_SIZES) for p in places}
-    return Measured(alone, adds, out, into, boths)
+    return SurveyResult(alone, adds, out, into, boths)
 
 
 def way(ways: Ways, source: str, to: str, **clocked: Any) -> list[Point]:
@@ -146,7 +146,7 @@ def _step(number: int, what: What, temp: Region, after: tuple[int, ...], patienc
         reduce = Reduce(temp, Region(what, "data", 0, temp.nbytes))
         return Step(number, Lane(what), reduce, after, deadline_s=patience_s)
     source, to = what
-    copy = Copy(Region(source, "data", 0, temp.nbytes), temp)
+    copy = RegionCopy(Region(source, "data", 0, temp.nbytes), temp)
     return Step(number, Lane(source, to), copy, after, deadline_s=patience_s)
 
 

@@ -20,7 +20,7 @@ Way = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Measured:
+class SurveyResult:
     """What a survey of links measured: lists of points, which are (bytes, seconds)."""
 
     ways: Mapping[Way, list[Point]]
@@ -50,7 +50,7 @@ class PointStore(Protocol):
         """Adds these points to those that are stored for the device."""
 
 
-def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
+def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> SurveyResult | None:
     """Returns the measurements of the links between the devices in `infos`, a dict by URI. They are
     read from `kept`. Returns None if the measurement of any link is missing.
     """
@@ -61,10 +61,10 @@ def load(kept: PointStore, infos: Mapping[str, DeviceInfo]) -> Measured | None:
         if not points:
             return None
         by_kind[what][part] = points
-    return Measured(**by_kind)
+    return SurveyResult(**by_kind)
 
 
-def store(kept: PointStore, infos: Mapping[str, DeviceInfo], measured: Measured) -> None:
+def store(kept: PointStore, infos: Mapping[str, DeviceInfo], measured: SurveyResult) -> None:
     """Puts all measurements into `kept`. `infos` are the devices by URI."""
     entries: dict[str, dict[str, list[Point]]] = {uri: {} for uri in infos}
     for what, part, uri, name in _names(infos):
@@ -106,11 +106,11 @@ def named(infos: Mapping[str, DeviceInfo], uri: str, name: str) -> Iterator[Way]
 
 
 def _names(infos: Mapping[str, DeviceInfo]) -> Iterator[tuple[str, Any, str, str]]:
-    """Yields where each measurement of these devices is in a Measured and in a profile.
+    """Yields where each measurement of these devices is in a SurveyResult and in a profile.
 
-    The first two values are the field of Measured and the key in that field. The third is the URI
-    of the device whose entry in the profile has the points. The last is the name of the points in
-    that entry.
+    The first two values are the field of SurveyResult and the key in that field. The third is the
+    URI of the device whose entry in the profile has the points. The last is the name of the points
+    in that entry.
     """
     for uri in infos:
         others = sorted(slot_key(infos[other]) for other in infos if other != uri)

@@ -24,7 +24,7 @@ import numpy as np
 
 from .links.line import Line, Point, fit
 from .links.network import Network, Port
-from .survey_result import Measured, Way
+from .survey_result import SurveyResult, Way
 
 WEIGHT = 0.1
 """Weight of the newest transfer in an average."""
@@ -88,7 +88,7 @@ class Topology:
     def __init__(
         self,
         places: tuple[str, ...],
-        measured: Measured,
+        measured: SurveyResult,
         kinds: Mapping[Way, str],
         direct: frozenset[Way] = frozenset(),
     ) -> None:
@@ -165,7 +165,7 @@ class Topology:
         if average is not None:
             average.reliability -= WEIGHT * average.reliability
 
-    def kept(self) -> Measured:
+    def kept(self) -> SurveyResult:
         """Returns the measurements to store in the profile.
 
         The measured seconds of each link are corrected by its later transfers, as `slowed` says.
@@ -187,7 +187,7 @@ def _drifted(now: Line, assumed: Line) -> bool:
     return any(was and not 1 / DRIFT < part / was < DRIFT for part, was in parts)
 
 
-def _port(alone: Network, measured: Measured, place: str) -> Port:
+def _port(alone: Network, measured: SurveyResult, place: str) -> Port:
     """Returns the rates of a place with all its links at once. No rate is below that of the fastest
     link alone.
     """

@@ -16,7 +16,7 @@ import sparkle_drv
 import sparkle_drv as sp
 from sparkle_drv.core.storage import Storage
 from sparkle_drv.mesh.lanes.array_runner import Ways
-from sparkle_drv.mesh.lanes.staged_transfer import Stage
+from sparkle_drv.mesh.lanes.staged_transfer import StagingMemory
 from sparkle_drv.mesh.lanes.transports import Way
 from sparkle_drv.mesh.mesh import Mesh
 from sparkle_drv.ops.memory.constant import Constant
@@ -47,7 +47,7 @@ MAKE = {
     ContextConstant: lambda dev: ContextConstant(
         LocalExecutor([dev], default_clock()), np.ones((3, 4), np.float32)
     ),
-    Stage: lambda dev: Stage(dev, dev, 64),
+    StagingMemory: lambda dev: StagingMemory(dev, dev, 64),
     Way: lambda dev: moved(Way(dev, dev), dev),
     Ways: lambda dev: between(Ways({dev.uri: dev}), dev),
     Mesh: lambda dev: Mesh([dev]),

@@ -13,7 +13,7 @@ import pytest
 from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Reduce, Region, RegionCopy, Step
 
 PAIRS = [("cpu", "egl:0"), ("egl:0", "cuda:0"), ("cpu", "cuda:0")]
 CASES = [(a, b, dtype) for a, b in PAIRS for dtype in (np.float32, np.int32)]
@@ -29,9 +29,9 @@ def exchanged(a: str, b: str, nbytes: int, half: int) -> Program:
         own = Region(mine, "data", begin, end - begin)
         temp, theirs = own._replace(memory="temp"), own._replace(place=other)
         n = len(steps)
-        steps.append(Step(n, Lane(other, mine), Copy(theirs, temp)))
+        steps.append(Step(n, Lane(other, mine), RegionCopy(theirs, temp)))
         steps.append(Step(n + 1, Lane(mine), Reduce(temp, own), (n,)))
-        steps.append(Step(n + 2, Lane(mine, other), Copy(own, theirs), (n + 1,)))
+        steps.append(Step(n + 2, Lane(mine, other), RegionCopy(own, theirs), (n + 1,)))
     return Program(tuple(steps))
 
 

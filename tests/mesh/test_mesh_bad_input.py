@@ -26,7 +26,7 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network
 from sparkle_drv.mesh.links.probe import NoTimes
 from sparkle_drv.mesh.mesh import Mesh
-from sparkle_drv.mesh.survey_result import Measured
+from sparkle_drv.mesh.survey_result import SurveyResult
 from sparkle_drv.mesh.topology import Topology
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
@@ -127,7 +127,7 @@ def one_way(opened, missing):
         if pair not in missing
     }
     one = Mesh([opened(uri) for uri in uris])
-    one._topology = Topology(uris, Measured(ways), dict.fromkeys(ways, "staged"))
+    one._topology = Topology(uris, SurveyResult(ways), dict.fromkeys(ways, "staged"))
     return one
 
 

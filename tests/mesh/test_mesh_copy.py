@@ -19,7 +19,7 @@ from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network
 from sparkle_drv.mesh.links.routes import best_route
 from sparkle_drv.mesh.mesh import Mesh
-from sparkle_drv.mesh.survey_result import Measured
+from sparkle_drv.mesh.survey_result import SurveyResult
 from sparkle_drv.mesh.topology import Topology
 
 URIS = ("cpu", "egl:0", "cuda:0")
@@ -31,7 +31,7 @@ def measured(slow, uris=URIS):
     ways = [(a, b) for a in uris for b in uris if a != b]
     rates = {way: 1e7 if way in slow else 1e9 for way in ways}
     sizes = (1 << 12, 1 << 16, 1 << 20, 1 << 24)
-    return Measured({way: [(n, 1e-5 + n / rates[way]) for n in sizes] for way in ways})
+    return SurveyResult({way: [(n, 1e-5 + n / rates[way]) for n in sizes] for way in ways})
 
 
 @pytest.fixture
@@ -64,7 +64,11 @@ def test_a_faster_third_device_carries(mesh, count):
 
 
 def test_a_store_in_between_has_a_few_chunks_alone():
-    ways = {("a", "b"): Line(1e-6, 1e-9), ("b", "c"): Line(1e-6, 1e-9), ("a", "c"): Line(1, 1)}
+    ways = {
+        ("a", "b"): Line(1e-6, 1e-9),
+        ("b", "c"): Line(1e-6, 1e-9),
+        ("a", "c"): Line(1, 1),
+    }
     route = best_route(Network(("a", "b", "c"), ways), "a", "c", 10_000_001)
     steps = route_program(route, 10_000_001).steps
     chunk = steps[0].what.src.nbytes

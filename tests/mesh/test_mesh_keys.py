@@ -13,7 +13,7 @@ from where import ROOT
 import sparkle_drv as sp
 from sparkle_drv.backends import machine
 from sparkle_drv.backends.rates import identity, slot_key
-from sparkle_drv.mesh.survey_result import Measured, between, load, store
+from sparkle_drv.mesh.survey_result import SurveyResult, between, load, store
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.testing import emu
 
@@ -38,9 +38,9 @@ def test_equal_cards_find_their_own_in_any_order(tmp_path):
     adds = {"cuda:0": points(3e-5), "cuda:1": points(4e-5)}
     boths = {"cuda:0": points(5e-5), "cuda:1": points(6e-5)}
     infos = cards(LEFT, RIGHT)
-    store(kept, infos, Measured(ways, adds, boths=boths))
+    store(kept, infos, SurveyResult(ways, adds, boths=boths))
     kept.put(infos["cuda:0"], {"gemm_f32": points(7e-5)})
-    assert load(kept, infos) == Measured(ways, adds, boths=boths)
+    assert load(kept, infos) == SurveyResult(ways, adds, boths=boths)
     swapped = cards(RIGHT, LEFT)
     found = load(kept, swapped)
     assert found.ways == {pair[::-1]: seen for pair, seen in ways.items()}
@@ -85,7 +85,7 @@ infos = {found.uri: found.info for found in BACKEND.discover(settings.read())}
 """
 SLOTS = FOUND + "print([info.slot for info in infos.values()])"
 CHILD = """
-from sparkle_drv.mesh.survey_result import Measured, load, store
+from sparkle_drv.mesh.survey_result import SurveyResult, load, store
 from sparkle_drv.sched.model.profile import Profile
 for uri, info in infos.items():
     with sp.open(uri) as device:
@@ -98,7 +98,7 @@ def ways(slow):
 if load(kept, infos) is None:
     line = [(1e3, 1e-5), (1e6, 1e-3)]
     each = dict.fromkeys(infos, line)
-    store(kept, infos, Measured(ways(2e-5), each, boths=each))
+    store(kept, infos, SurveyResult(ways(2e-5), each, boths=each))
 else:
     assert load(kept, infos).ways == ways(2e-5)
 print(*(info.slot for info in infos.values()))

@@ -221,14 +221,14 @@ def test_without_threads_the_error_says_so_and_those_that_began_end(monkeypatch)
 def test_a_second_interrupt_leaves_no_thread_either(monkeypatch):
     """One in the wait for the lanes that the first one stopped."""
     steps = tuple(Step(n, Lane(name), "x") for n, name in enumerate("abc"))
-    await_, lanes, waits = runner._Work._await, Counted(), itertools.count(1)
+    await_, lanes, waits = runner._ProgramRun._await, Counted(), itertools.count(1)
 
     def interrupted(work, made):
         if next(waits) < 3:
             raise KeyboardInterrupt
         await_(work, made)
 
-    monkeypatch.setattr(runner._Work, "_await", interrupted)
+    monkeypatch.setattr(runner._ProgramRun, "_await", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(Program(steps), lambda step: Signal(), lanes=lanes)
     assert next(waits) == 4

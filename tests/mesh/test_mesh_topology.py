@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from sparkle_drv.mesh.survey_result import Measured
+from sparkle_drv.mesh.survey_result import SurveyResult
 from sparkle_drv.mesh.topology import DRIFT, Topology
 
 PLACES = ("a", "b", "c")
@@ -27,7 +27,7 @@ def made(both: float = 1.5e9, pairs=PAIRS) -> Topology:
     """Ways of 1 GB/s and 20 us, ports of `both` bytes a second."""
     ways = {pair: points(20e-6, 1e9) for pair in pairs}
     ports = {place: points(0.0, both) for place in PLACES}
-    measured = Measured(ways, {p: points(0.0, 4e9) for p in PLACES}, boths=ports)
+    measured = SurveyResult(ways, {p: points(0.0, 4e9) for p in PLACES}, boths=ports)
     return Topology(PLACES, measured, dict.fromkeys(pairs, "staged"), frozenset({("a", "b")}))
 
 

@@ -20,8 +20,8 @@ from sparkle_drv.core.queue import Queue
 from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, SparkleError
 from sparkle_drv.mesh.lanes import transports
 from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
-from sparkle_drv.mesh.lanes.staged_transfer import CHUNK_NBYTES, Stage
+from sparkle_drv.mesh.lanes.program import Lane, Program, Region, RegionCopy, Step
+from sparkle_drv.mesh.lanes.staged_transfer import CHUNK_NBYTES, StagingMemory
 from sparkle_drv.mesh.lanes.transports import NoWay, Way
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -82,7 +82,7 @@ def test_bytes_arrive_and_are_counted(way, source, to):
 def test_a_wrapped_stage_keeps_its_memory(opened, to):
     """Whatever the source closes: its pool does not give the memory away while `to` has it."""
     source, to, n = opened("egl:0"), opened(to), 1 << 16
-    with Stage(source, to, n) as stage:
+    with StagingMemory(source, to, n) as stage:
         assert stage.there is not None
         stage.here.write(np.full(n, 5, np.uint8))
         stage.here.close()
@@ -280,7 +280,7 @@ def test_the_next_transport_takes_over(way, source, to, monkeypatch, caplog):
             raise SparkleError(f"{name} is out of order")
 
         monkeypatch.setitem(
-            transports.TABLE, name, transports.Transport(transports.TABLE[name].fits, fails)
+            transports.TABLE, name, transports.LinkTransport(transports.TABLE[name].fits, fails)
         )
         carried(one, 5000, at)
         assert one.failed[name] == f"{name} is out of order"
@@ -381,7 +381,7 @@ def test_a_way_whose_device_hangs_is_closed_before_it_ends(cards):
     control("peer off")
     control("reset")
     pinned = control("live registered")
-    copy = Copy(Region("a", "data", 0, 6000), Region("b", "temp", 0, 6000))
+    copy = RegionCopy(Region("a", "data", 0, 6000), Region("b", "temp", 0, 6000))
     steps = (Step(0, Lane("a", "b"), copy, deadline_s=0.3), Step(1, Lane("b", "a"), copy))
     ways = Ways({"a": first, "b": second})
     with first.array(np.zeros(6000, np.uint8)) as array:

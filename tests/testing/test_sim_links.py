@@ -30,7 +30,7 @@ from sparkle_drv.mesh.collective.choose_moves import (
     plan_scatter,
 )
 from sparkle_drv.mesh.lanes.array_runner import Ways, run_on_arrays
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Reduce, Region, RegionCopy, Step
 from sparkle_drv.mesh.lanes.runner import clocked
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
@@ -73,7 +73,7 @@ class Rig:
 
 def step(number, source, to, nbytes, after=()):
     src, dst = Region(source, "data", 0, nbytes), Region(to, "temp", 0, nbytes)
-    return Step(number, Lane(source, to), Copy(src, dst), after)
+    return Step(number, Lane(source, to), RegionCopy(src, dst), after)
 
 
 def full(names: str, ports=None, latency_s: float = 0.0, rate: float = RATE) -> Network:
@@ -230,7 +230,7 @@ def drawn(seed: int, places, lanes: int = 6, steps: int = 30) -> Program:
         lane, nbytes = chance.choice(choice), 4 * chance.randint(1, 2000)
         src = Region(lane.source, "data", 0, nbytes)
         dst = Region(lane.to or lane.source, "temp", 0, nbytes)
-        what = Copy(src, dst) if lane.to else Reduce(src, dst)
+        what = RegionCopy(src, dst) if lane.to else Reduce(src, dst)
         after = tuple(sorted(chance.sample(range(number), min(number, chance.randint(0, 2)))))
         made.append(Step(number, lane, what, after))
     return Program(tuple(made))
@@ -257,7 +257,7 @@ def test_a_link_that_is_cut_is_left_for_the_host(rig, within):
     one = rig(full("ab"))
     one.machine.links[A, B].faults = (LinkFault("cut", 2, within=within),)
     arrays = one.arrays(N, 7.0)
-    copy = Copy(Region(A, "data", 0, N), Region(B, "data", 0, N))
+    copy = RegionCopy(Region(A, "data", 0, N), Region(B, "data", 0, N))
     for value in (1.0, 2.0):
         host = np.full(N // 4, value, np.float32)
         one.devices[0].default_queue.write(arrays[A].buffer, host).wait()
@@ -273,7 +273,7 @@ def test_a_link_that_is_slow_or_corrupts(rig):
     link.faults = (LinkFault("slow", 1, factor=3.0), LinkFault("corrupt", 2))
     assert one.took_s((A, B), (B, A)) == pytest.approx([3 * ALONE, ALONE])
     arrays = one.arrays(N, 7.0)
-    copy = Copy(Region(A, "data", 0, N), Region(B, "data", 0, N))
+    copy = RegionCopy(Region(A, "data", 0, N), Region(B, "data", 0, N))
     one.devices[1].default_queue.write(arrays[B].buffer, np.zeros(N, np.uint8)).wait()
     one.run(Program((Step(0, Lane(A, B), copy),)), arrays)
     assert np.count_nonzero(arrays[B].numpy() != 7.0) == 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sparkle_drv.mesh.lanes.program import Program, Region
 
-from .builder import Builder
+from .builder import ProgramBuilder
 from .shares import aligned, cuts
 
 AHEAD = 1
@@ -29,7 +29,7 @@ def doubling(places: Sequence[str], nbytes: int) -> Program:
     part in these rounds. Before the rounds they send their data to the first devices; afterwards
     these send them the result.
     """
-    builder = Builder()
+    builder = ProgramBuilder()
     power = 1 << (len(places).bit_length() - 1)
     for first, last in zip(places, places[power:], strict=False):
         builder.copy(_data(last, 0, nbytes), _temp(first, 0, nbytes))
@@ -57,7 +57,7 @@ def exchange(places: Sequence[str], nbytes: int) -> Program:
     sums. Each half is added up in the same way. A sum that contains the place's own data is stored
     in place of that data. Any other sum is stored in place of its first operand.
     """
-    builder, p = Builder(), len(places)
+    builder, p = ProgramBuilder(), len(places)
 
     def slot(i: int, j: int) -> Region:
         """Returns the region of memory of place i that holds the data of place j."""
@@ -88,7 +88,7 @@ def ring(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     """Builds an all_reduce on a ring of p devices, each of which sends only to the next one. p - 1
     rounds add the parts up, and p - 1 rounds pass the sums on.
     """
-    builder, p = Builder(), len(places)
+    builder, p = ProgramBuilder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for turn in range(p - 1):
         for i, place in enumerate(places):
@@ -109,7 +109,7 @@ def butterfly(
     """Builds an all_reduce as a butterfly: each device receives its share of all others' data, adds
     it up, and sends the sums back. Several chunks are in flight.
     """
-    builder, parts = Builder(), cuts(nbytes, itemsize, shares)
+    builder, parts = ProgramBuilder(), cuts(nbytes, itemsize, shares)
     cut = [cuts(size, itemsize, [1 / chunks] * chunks) for _, size in parts]
     most = [aligned(max(size for _, size in pieces)) for pieces in cut]
 
@@ -144,7 +144,7 @@ def shared(places: Sequence[str], nbytes: int, itemsize: int) -> Program:
     Each place adds up its part in its own array. Its queue then copies the sum to all other places.
     If the receivers copied, their busy cores would delay the copies.
     """
-    builder, p = Builder(), len(places)
+    builder, p = ProgramBuilder(), len(places)
     parts = cuts(nbytes, itemsize, [1 / p] * p)
     for j, (begin, size) in enumerate(parts):
         mine = _data(places[j], begin, size)

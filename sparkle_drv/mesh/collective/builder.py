@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Reduce, Region, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Reduce, Region, RegionCopy, Step
 
 
 @dataclass(slots=True)
-class _Piece:
+class _TrackedRange:
     """A range of bytes of one memory. `writer` is the last step that wrote the bytes (-1 for none),
     and `readers` are the steps that read them since.
     """
@@ -24,39 +24,39 @@ class _Piece:
 
 
 @dataclass(slots=True)
-class _Memory:
-    """The _Pieces (ranges of bytes) of one memory, in the order of their offsets `begins`. Each
-    ends where the next one begins; the last one has no end.
+class _TrackedMemory:
+    """The ranges of bytes of one memory, in the order of their offsets `begins`. Each ends where
+    the next one begins; the last one has no end.
     """
 
     begins: list[int] = field(default_factory=lambda: [0])
-    pieces: list[_Piece] = field(default_factory=lambda: [_Piece()])
+    ranges: list[_TrackedRange] = field(default_factory=lambda: [_TrackedRange()])
 
-    def within(self, begin: int, end: int) -> list[_Piece]:
-        """Returns the _Pieces of the bytes from offset `begin` to offset `end`. A _Piece in which
+    def within(self, begin: int, end: int) -> list[_TrackedRange]:
+        """Returns the ranges of the bytes from offset `begin` to offset `end`. A range in which
         `begin` or `end` lies is first cut in two.
         """
         first = self._cut(begin)
-        return self.pieces[first : self._cut(end)]
+        return self.ranges[first : self._cut(end)]
 
     def _cut(self, at: int) -> int:
-        """Returns the index of the _Piece that begins at offset `at`. If `at` lies inside a _Piece,
+        """Returns the index of the range that begins at offset `at`. If `at` lies inside a range,
         cuts that one in two first.
         """
         index = bisect_left(self.begins, at)
         if index == len(self.begins) or self.begins[index] != at:
-            before = self.pieces[index - 1]
+            before = self.ranges[index - 1]
             self.begins.insert(index, at)
-            self.pieces.insert(index, _Piece(before.writer, list(before.readers)))
+            self.ranges.insert(index, _TrackedRange(before.writer, list(before.readers)))
         return index
 
 
-class Builder:
+class ProgramBuilder:
     """Collects the steps of a program."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
-        self._memories: dict[tuple[str, str], _Memory] = {}
+        self._memories: dict[tuple[str, str], _TrackedMemory] = {}
 
     @property
     def program(self) -> Program:
@@ -67,35 +67,37 @@ class Builder:
         """Adds a copy. If the regions are on two devices, the lane of the link runs the copy. On
         one device, its queue runs it.
         """
-        self._add(Lane(src.place, dst.place if dst.place != src.place else ""), Copy(src, dst))
+        self._add(
+            Lane(src.place, dst.place if dst.place != src.place else ""), RegionCopy(src, dst)
+        )
 
     def push(self, src: Region, dst: Region) -> None:
         """Adds a copy to memory that the devices of both regions can reach. The queue of `src` runs
         the copy.
         """
-        self._add(Lane(src.place), Copy(src, dst))
+        self._add(Lane(src.place), RegionCopy(src, dst))
 
     def reduce(self, src: Region, dst: Region) -> None:
         """Adds the step dst = op(dst, src). The queue of `dst` runs it."""
         self._add(Lane(dst.place), Reduce(src, dst))
 
-    def _add(self, lane: Lane, what: Copy | Reduce) -> None:
+    def _add(self, lane: Lane, what: RegionCopy | Reduce) -> None:
         if not what.dst.nbytes:
             return
         number, after = len(self._steps), set[int]()
-        for piece in self._pieces(what.src):
-            after.add(piece.writer)
-            piece.readers.append(number)
-        for piece in self._pieces(what.dst):
-            after.add(piece.writer)
-            after.update(piece.readers)
-            piece.writer, piece.readers = number, []
+        for tracked in self._tracked(what.src):
+            after.add(tracked.writer)
+            tracked.readers.append(number)
+        for tracked in self._tracked(what.dst):
+            after.add(tracked.writer)
+            after.update(tracked.readers)
+            tracked.writer, tracked.readers = number, []
         after -= {-1, number}
         self._steps.append(Step(number, lane, what, tuple(sorted(after))))
 
-    def _pieces(self, region: Region) -> list[_Piece]:
+    def _tracked(self, region: Region) -> list[_TrackedRange]:
         key = region.place, region.memory
         memory = self._memories.get(key)
         if memory is None:
-            memory = self._memories[key] = _Memory()
+            memory = self._memories[key] = _TrackedMemory()
         return memory.within(region.offset, region.offset + region.nbytes)

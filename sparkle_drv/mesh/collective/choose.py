@@ -34,7 +34,7 @@ NEAR = 1.05
 
 
 @dataclass(frozen=True)
-class Plan:
+class CollectivePlan:
     """How a collective will run: its program, with the predicted seconds and their lower bound."""
 
     name: str
@@ -82,10 +82,10 @@ def _line_of(step: Step) -> str:
     return f"  {step.number}: {step}{after}: {step.predicted_s * 1e6:.3g} us"
 
 
-NOTHING = Plan("nothing", Program(()), 0.0, 0.0)
+NOTHING = CollectivePlan("nothing", Program(()), 0.0, 0.0)
 
 
-def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> Plan:
+def plan_all_reduce(network: Network, nbytes: int, itemsize: int) -> CollectivePlan:
     """Returns the best plan of an all_reduce of `nbytes` on every place of the network. An element
     has `itemsize` bytes.
 
@@ -107,7 +107,7 @@ def check_links(network: Network) -> None:
             raise ValueError(f"network: expected a link from {a} to {b}, got {got}")
 
 
-def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> Plan:
+def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float) -> CollectivePlan:
     """Returns the plan with the least predicted time. `least_s` is the lower bound of all plans."""
     name, fastest, times, least = "", Program(()), None, math.inf
     for name_of, program in tried:
@@ -118,7 +118,7 @@ def best(network: Network, tried: Iterable[tuple[str, Program]], least_s: float)
                 name, fastest, times, least = name_of, program, taken, end_s
         if least <= NEAR * least_s:
             break
-    return Plan(name, timed(fastest, network, times), least, least_s)
+    return CollectivePlan(name, timed(fastest, network, times), least, least_s)
 
 
 def all_reduces(network: Network, nbytes: int, itemsize: int) -> Iterator[tuple[str, Program]]:

@@ -15,14 +15,14 @@ from sparkle_drv.mesh.links.network import Network
 
 from . import moves
 from .bound import moved_s
-from .choose import Plan, best, check_links, port, ring_order
+from .choose import CollectivePlan, best, check_links, port, ring_order
 from .moves import Parts
 
 CHUNKS = (1, 4, 16, 64)
 """Numbers of chunks that are tried for a chain."""
 
 
-def plan_broadcast(network: Network, root: str, nbytes: int, itemsize: int) -> Plan:
+def plan_broadcast(network: Network, root: str, nbytes: int, itemsize: int) -> CollectivePlan:
     """Returns the plan that sends `nbytes` from the root to all others."""
     check_links(network)
     others = [place for place in network.places if place != root]
@@ -47,7 +47,7 @@ def _broadcasts(
             yield "spread", moves.spread(fast, nbytes, itemsize, shares)
 
 
-def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
+def plan_scatter(network: Network, root: str, parts: Parts) -> CollectivePlan:
     """Returns the plan that sends parts of the root's array to their places."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
@@ -55,7 +55,7 @@ def plan_scatter(network: Network, root: str, parts: Parts) -> Plan:
     return best(network, [("scatter", moves.scatter(network.places, root, parts))], least_s)
 
 
-def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
+def plan_gather(network: Network, root: str, parts: Parts) -> CollectivePlan:
     """Returns the plan that sends the parts of all places to the root."""
     check_links(network)
     away = {p: size for p, (_, size) in zip(network.places, parts, strict=True) if p != root}
@@ -63,7 +63,7 @@ def plan_gather(network: Network, root: str, parts: Parts) -> Plan:
     return best(network, [("gather", moves.gather(network.places, root, parts))], least_s)
 
 
-def plan_all_gather(network: Network, parts: Parts) -> Plan:
+def plan_all_gather(network: Network, parts: Parts) -> CollectivePlan:
     """Returns the plan that sends the part of each place to all others."""
     check_links(network)
     places = network.places
@@ -76,7 +76,7 @@ def plan_all_gather(network: Network, parts: Parts) -> Plan:
     return best(network, tried, least_s)
 
 
-def plan_reduce_scatter(network: Network, parts: Parts) -> Plan:
+def plan_reduce_scatter(network: Network, parts: Parts) -> CollectivePlan:
     """Returns the plan that adds up the arrays of all devices and gives each device its part of the
     sum.
     """

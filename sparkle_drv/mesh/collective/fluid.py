@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, RegionCopy, Step
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
@@ -35,7 +35,7 @@ def spans(program: Program, network: Network, within_s: float = math.inf) -> Spa
 
     Raises KeyError if a copy has no link.
     """
-    run = _Run(program, network)
+    run = _FluidRun(program, network)
     return run.spans if run.ends(within_s) else None
 
 
@@ -44,7 +44,7 @@ def predicted_s(program: Program, network: Network) -> float:
 
     Raises KeyError if a copy has no link.
     """
-    run = _Run(program, network)
+    run = _FluidRun(program, network)
     run.ends(math.inf)
     return run.now
 
@@ -64,7 +64,7 @@ def timed(program: Program, network: Network, predicted: Spans | None = None) ->
     return Program(tuple(steps))
 
 
-class _Flow:
+class _FluidFlow:
     """A copy in progress: its step, the bytes that are left, and its rate."""
 
     __slots__ = ("left", "limits", "rate", "step", "turn")
@@ -84,7 +84,7 @@ class _Ports:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.rates: list[float] = []
-        self.flows: list[dict[_Flow, None]] = []
+        self.flows: list[dict[_FluidFlow, None]] = []
         self._at: dict[tuple[str, str], int] = {}
         self._limits: dict[tuple[str, str], tuple[int, ...]] = {}
         self._turn = 0
@@ -116,11 +116,11 @@ class _Ports:
             indices = self._limits[source, to] = tuple(ports)
         return indices
 
-    def join(self, flow: _Flow) -> None:
+    def join(self, flow: _FluidFlow) -> None:
         for port in flow.limits:
             self.flows[port][flow] = None
 
-    def leave(self, flow: _Flow) -> None:
+    def leave(self, flow: _FluidFlow) -> None:
         for port in flow.limits:
             del self.flows[port][flow]
 
@@ -154,7 +154,7 @@ class _Ports:
                         users[port] -= 1
 
 
-class _Run:
+class _FluidRun:
     def __init__(self, program: Program, network: Network) -> None:
         self.network, self.ports = network, _Ports(network)
         self.missing = [len(step.after) for step in program.steps]
@@ -173,7 +173,7 @@ class _Run:
         # reduction.
         self.timed: list[tuple[float, int]] = []
         self.latent: set[int] = set()
-        self.flows: list[_Flow] = []
+        self.flows: list[_FluidFlow] = []
         for lane in list(self.queues):
             self._begin(lane)
 
@@ -193,7 +193,7 @@ class _Run:
         step = queue.popleft()
         self.busy.add(lane)
         self.spans[step.number] = self.now, self.now
-        if isinstance(step.what, Copy) and step.what.src.place != step.what.dst.place:
+        if isinstance(step.what, RegionCopy) and step.what.src.place != step.what.dst.place:
             self.latent.add(step.number)
             seconds = self.network.links[step.what.src.place, step.what.dst.place].a
         else:
@@ -226,7 +226,7 @@ class _Run:
                 continue
             self.latent.discard(step.number)
             limits = self.ports.limits(step.what.src.place, step.what.dst.place)
-            flow = _Flow(step, limits)
+            flow = _FluidFlow(step, limits)
             self.flows.append(flow)
             self.ports.join(flow)
             changed = True

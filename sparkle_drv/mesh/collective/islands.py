@@ -18,7 +18,7 @@ from itertools import combinations, pairwise, permutations
 from sparkle_drv.mesh.lanes.program import Program, Region
 from sparkle_drv.mesh.links.network import Network
 
-from .builder import Builder
+from .builder import ProgramBuilder
 from .shares import aligned, cuts
 
 APART = 4.0
@@ -75,7 +75,7 @@ def by_islands(
     island, then between the islands. Then its sums go back to all devices. Several chunks are in
     progress at once.
     """
-    builder, unit = Builder(), _owners(groups)
+    builder, unit = ProgramBuilder(), _owners(groups)
     cut = cuts(nbytes, itemsize, [1 / (chunks * len(unit))] * (chunks * len(unit)))
     most = aligned(max(size for _, size in cut))
     inner = max(len(places) for places in groups)

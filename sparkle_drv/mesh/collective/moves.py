@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from sparkle_drv.mesh.lanes.program import Program, Region
 
-from .builder import Builder
+from .builder import ProgramBuilder
 from .shares import aligned, cuts
 
 Parts = Sequence[tuple[int, int]]
@@ -22,7 +22,7 @@ def tree(places: Sequence[str], nbytes: int) -> Program:
     """Builds a broadcast from the first place, all data at once. In each of log2 p rounds, each
     place that has the data sends it to a place that lacks it.
     """
-    builder, have = Builder(), 1
+    builder, have = ProgramBuilder(), 1
     while have < len(places):
         for source, to in zip(places[:have], places[have:], strict=False):
             _broadcast(builder, source, to, 0, nbytes)
@@ -32,7 +32,7 @@ def tree(places: Sequence[str], nbytes: int) -> Program:
 
 def chain(places: Sequence[str], nbytes: int, itemsize: int, chunks: int) -> Program:
     """Builds a broadcast in chunks, from each place to the next one."""
-    builder = Builder()
+    builder = ProgramBuilder()
     for begin, size in cuts(nbytes, itemsize, [1 / chunks] * chunks):
         for source, to in pairwise(places):
             _broadcast(builder, source, to, begin, size)
@@ -43,7 +43,7 @@ def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[f
     """Builds a broadcast in two rounds. In round one, the first place sends each other place a
     share of the data. In round two, these places send their shares to one another.
     """
-    builder = Builder()
+    builder = ProgramBuilder()
     parts = cuts(nbytes, itemsize, [0.0, *shares])
     for place, (begin, size) in zip(places[1:], parts[1:], strict=True):
         _broadcast(builder, places[0], place, begin, size)
@@ -55,7 +55,7 @@ def spread(places: Sequence[str], nbytes: int, itemsize: int, shares: Sequence[f
 
 def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
     """Builds a scatter: the root sends each place its part of the whole."""
-    made = Builder()
+    made = ProgramBuilder()
     for place, (begin, size) in zip(places, parts, strict=True):
         made.copy(Region(root, "data", begin, size), Region(place, "out", 0, size))
     return made.program
@@ -63,7 +63,7 @@ def scatter(places: Sequence[str], root: str, parts: Parts) -> Program:
 
 def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
     """Builds a gather: each place sends its part to the root."""
-    made = Builder()
+    made = ProgramBuilder()
     for place, (begin, size) in zip(places, parts, strict=True):
         made.copy(Region(place, "data", 0, size), Region(root, "out", begin, size))
     return made.program
@@ -71,7 +71,7 @@ def gather(places: Sequence[str], root: str, parts: Parts) -> Program:
 
 def all_gather(places: Sequence[str], parts: Parts) -> Program:
     """Builds an all_gather: each place sends its part to all others."""
-    builder = Builder()
+    builder = ProgramBuilder()
     for place, (begin, size) in zip(places, parts, strict=True):
         for to in (place, *_from(places, place)):
             builder.copy(Region(place, "data", 0, size), Region(to, "out", begin, size))
@@ -82,7 +82,7 @@ def all_gather_ring(places: Sequence[str], parts: Parts, order: Sequence[str]) -
     """Builds an all_gather in p - 1 rounds, where each place sends only to the next one in
     `order`.
     """
-    builder, of = Builder(), dict(zip(places, parts, strict=True))
+    builder, of = ProgramBuilder(), dict(zip(places, parts, strict=True))
     for place, (begin, size) in of.items():
         builder.copy(Region(place, "data", 0, size), Region(place, "out", begin, size))
     for turn in range(len(order) - 1):
@@ -97,7 +97,7 @@ def reduce_scatter(places: Sequence[str], parts: Parts) -> Program:
     """Builds a reduce_scatter: each place receives its part from all others and adds the
     parts up.
     """
-    builder = Builder()
+    builder = ProgramBuilder()
     for place, (begin, size) in zip(places, parts, strict=True):
         mine = Region(place, "out", 0, size)
         builder.copy(Region(place, "data", begin, size), mine)
@@ -113,7 +113,7 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
     part goes once around the ring, from the device after its owner to the owner. Each device that
     it reaches adds its own data.
     """
-    builder, of, p = Builder(), dict(zip(places, parts, strict=True)), len(order)
+    builder, of, p = ProgramBuilder(), dict(zip(places, parts, strict=True)), len(order)
     most = aligned(max(size for _, size in parts))
     for turn in range(p - 1):
         for i, place in enumerate(order):
@@ -130,7 +130,7 @@ def reduce_scatter_ring(places: Sequence[str], parts: Parts, order: Sequence[str
     return builder.program
 
 
-def _broadcast(builder: Builder, source: str, to: str, begin: int, size: int) -> None:
+def _broadcast(builder: ProgramBuilder, source: str, to: str, begin: int, size: int) -> None:
     builder.copy(Region(source, "data", begin, size), Region(to, "data", begin, size))
 
 

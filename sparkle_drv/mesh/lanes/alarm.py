@@ -45,12 +45,12 @@ class Alarm:
         with self._lock:
             if self.turn != turn:
                 return
-            waker = _Waker(self._clock) if self._lanes is None else self._lanes.waker()
+            waker = _ThreadWaker(self._clock) if self._lanes is None else self._lanes.waker()
             self._waiting.append(waker)
         waker.wait(until_s)
 
 
-class _Waker:
+class _ThreadWaker:
     """Lets one thread wait in real time until `set` is called."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

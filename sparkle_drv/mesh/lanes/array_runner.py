@@ -24,7 +24,7 @@ from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.mesh.links.line import Point
 
 from . import runner
-from .program import Begun, Copy, Program, Reduce, Region, Step
+from .program import Begun, Program, Reduce, Region, RegionCopy, Step
 from .transports import Way
 
 EXPRESSIONS = {"sum": "a + b", "max": "max(a, b)"}
@@ -152,8 +152,8 @@ class _Act:
         self.dtype = next(iter((*arrays.values(), *outs.values()))).dtype
 
     def begin(self, step: Step) -> Begun | None:
-        what: Copy | Reduce = step.what
-        if isinstance(what, Copy):
+        what: RegionCopy | Reduce = step.what
+        if isinstance(what, RegionCopy):
             if what.src.place == what.dst.place:
                 copy = Commands().copy(self.buffer(what.dst), self.buffer(what.src))
                 return self.ways.devices[what.dst.place].default_queue.submit(copy)

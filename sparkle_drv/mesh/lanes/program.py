@@ -33,7 +33,7 @@ class Region(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Copy:
+class RegionCopy:
     """Copies bytes from one region to another. If the step's lane is a device's queue, that device
     makes the copy by itself, without a transport.
     """
@@ -66,7 +66,7 @@ class Step:
     """Index of the step in the program."""
     lane: Lane
     what: Any
-    """Copy, Reduce, or anything else that the runner's caller can begin."""
+    """RegionCopy, Reduce, or anything else that the runner's caller can begin."""
     after: tuple[int, ...] = ()
     """Numbers of steps, all lower than this one, that must end without error first."""
     predicted_s: float = 0.0

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from sparkle_drv.mesh.links.routes import Route
 
-from .program import Copy, Lane, Program, Region, Step
+from .program import Lane, Program, Region, RegionCopy, Step
 
 SLOTS = 3
 ALIGN = 256
@@ -41,6 +41,6 @@ def route_program(route: Route, nbytes: int) -> Program:
             freed = (at - SLOTS) * len(pairs) + leg + 1
             if leg + 1 < len(pairs) and freed >= 0:
                 after.append(freed)
-            copy = Copy(stored(source), stored(to))
+            copy = RegionCopy(stored(source), stored(to))
             steps.append(Step(number, Lane(source, to), copy, tuple(after)))
     return Program(tuple(steps))

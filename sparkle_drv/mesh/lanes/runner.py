@@ -105,7 +105,7 @@ def run(
     """
     if not program.steps:
         return []
-    work = _Work(program, act, clock, lanes, failed, stopped or threading.Event())
+    work = _ProgramRun(program, act, clock, lanes, failed, stopped or threading.Event())
     if len(work.queues) == 1:
         work.lane(next(iter(work.queues)))
     else:
@@ -115,7 +115,7 @@ def run(
     return sorted(work.ran, key=lambda ran: ran.step.number)
 
 
-class _Work:
+class _ProgramRun:
     """The state that lanes of one run share, under one lock."""
 
     def __init__(

@@ -49,7 +49,7 @@ def _imported(to: Device, here: Buffer) -> Buffer:
         os.close(fd)
 
 
-class Stage(Closing):
+class StagingMemory(Closing):
     """Host memory that `source` writes, and that `to` reads in place if it can."""
 
     def __init__(self, source: Device, to: Device, nbytes: int) -> None:
@@ -87,8 +87,8 @@ class Stage(Closing):
 class Stages(Protocol):
     """The memory of staged transfers. A Way (transports.py) owns it."""
 
-    def stages(self, count: int, nbytes: int) -> list[Stage]: ...
-    def keep(self, stages: list[Stage]) -> None: ...
+    def stages(self, count: int, nbytes: int) -> list[StagingMemory]: ...
+    def keep(self, stages: list[StagingMemory]) -> None: ...
 
 
 class Ends(Protocol):
@@ -134,7 +134,7 @@ class Staged:
         self.ends.way.keep(self.stages)
 
     def _reads(self) -> None:
-        """Submits copies from the source into all Stages (pieces of host memory) that are free."""
+        """Submits copies from the source into all stages (pieces of host memory) that are free."""
         while self._read < min(self.count, self._gone + STAGES):
             nbytes, part = self._part(self.src, self._read)
             here = self.stages[self._read % STAGES].here.view(0, nbytes)

@@ -31,7 +31,7 @@ from sparkle_drv.core.retire import BRIEFLY_S
 from sparkle_drv.errors import DeviceLost, FenceTimeout, SparkleError
 
 from .program import Begun
-from .staged_transfer import FAILURES, Stage, Staged, host_bytes
+from .staged_transfer import FAILURES, Staged, StagingMemory, host_bytes
 
 log = logging.getLogger("sparkle_drv.mesh")
 
@@ -135,8 +135,8 @@ class Way(Closing):
     unended: int = 0
     """Transfers that began and have not succeeded so far."""
     _queues: dict[str, Queue] = field(default_factory=dict)
-    _stages: list[Stage] = field(default_factory=list)
-    _all_stages: set[Stage] = field(default_factory=set)
+    _stages: list[StagingMemory] = field(default_factory=list)
+    _all_stages: set[StagingMemory] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def transport(self) -> str:
@@ -199,10 +199,10 @@ class Way(Closing):
                 queue = self._queues[end] = device.queue()
             return queue
 
-    def stages(self, count: int, nbytes: int) -> list[Stage]:
-        """Returns `count` Stages of at least `nbytes` of host memory each.
+    def stages(self, count: int, nbytes: int) -> list[StagingMemory]:
+        """Returns `count` stages of at least `nbytes` of host memory each.
 
-        The calling transfer owns the Stages until it passes them to `keep`. A transfer that was
+        The calling transfer owns the stages until it passes them to `keep`. A transfer that was
         abandoned never passes them to `keep`, because a device may still use them.
         """
         with self._lock:
@@ -212,17 +212,17 @@ class Way(Closing):
         self._end(kept)
         stages = []
         for _ in range(count):
-            stages.append(Stage(self.source, self.to, nbytes))
+            stages.append(StagingMemory(self.source, self.to, nbytes))
             self._all_stages.add(stages[-1])
         return stages
 
-    def keep(self, stages: list[Stage]) -> None:
-        """Takes back Stages (host memory) that no copy uses any more, for the next transfer."""
+    def keep(self, stages: list[StagingMemory]) -> None:
+        """Takes back stages (host memory) that no copy uses any more, for the next transfer."""
         with self._lock:
             before, self._stages = self._stages, stages
         self._end(before)
 
-    def _end(self, stages: Iterable[Stage]) -> None:
+    def _end(self, stages: Iterable[StagingMemory]) -> None:
         for stage in stages:
             stage.close()
             self._all_stages.discard(stage)
@@ -260,7 +260,7 @@ def _back(moving: Moving, src: Buffer, dst: Buffer) -> Fence:
 
 
 @dataclass(frozen=True)
-class Transport:
+class LinkTransport:
     """A row of TABLE: one transport.
 
     `fits(source, to)` says whether these two devices can use it. `move` begins a transfer.
@@ -271,10 +271,10 @@ class Transport:
 
 
 TABLE = {
-    "shared": Transport(lambda a, b: a.info.unified and b.info.unified and b.is_peer(a), _peer),
-    "peer": Transport(lambda a, b: not a.info.unified and b.peer(a) == "direct", _peer),
-    "into": Transport(lambda a, b: a.info.unified, _into),
-    "back": Transport(lambda a, b: b.info.unified, _back),
-    "staged": Transport(lambda a, b: True, lambda moving, src, dst: Staged(moving, src, dst)),
+    "shared": LinkTransport(lambda a, b: a.info.unified and b.info.unified and b.is_peer(a), _peer),
+    "peer": LinkTransport(lambda a, b: not a.info.unified and b.peer(a) == "direct", _peer),
+    "into": LinkTransport(lambda a, b: a.info.unified, _into),
+    "back": LinkTransport(lambda a, b: b.info.unified, _back),
+    "staged": LinkTransport(lambda a, b: True, lambda moving, src, dst: Staged(moving, src, dst)),
 }
 """Transports by name, the best first."""

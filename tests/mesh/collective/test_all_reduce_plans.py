@@ -24,7 +24,7 @@ from sparkle_drv.mesh.collective.fluid import predicted_s
 from sparkle_drv.mesh.collective.islands import by_islands
 from sparkle_drv.mesh.collective.islands import islands as found_islands
 from sparkle_drv.mesh.collective.shares import cuts, weights
-from sparkle_drv.mesh.lanes.program import Copy, Lane, Program, Region, Step
+from sparkle_drv.mesh.lanes.program import Lane, Program, Region, RegionCopy, Step
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.mesh.links.network import Network, Port
 
@@ -118,7 +118,7 @@ def test_an_exchange_gives_all_places_the_same_bits(p):
             memory[r.place, r.memory][r.offset // 4 : (r.offset + r.nbytes) // 4]
             for r in (step.what.src, step.what.dst)
         )
-        dst[:] = src if isinstance(step.what, Copy) else dst + src
+        dst[:] = src if isinstance(step.what, RegionCopy) else dst + src
     assert len({memory[place, "data"].tobytes() for place in places}) == 1
     np.testing.assert_allclose(memory[places[0], "data"], host.sum(axis=0), rtol=1e-5)
 
@@ -203,7 +203,13 @@ def test_a_plan_explains_itself():
 
 
 @pytest.mark.parametrize(
-    "line", [Line(0.0, math.inf), Line(math.inf, 1e-9), Line(0.0, math.nan), Line(-1.0, 1e-9)]
+    "line",
+    [
+        Line(0.0, math.inf),
+        Line(math.inf, 1e-9),
+        Line(0.0, math.nan),
+        Line(-1.0, 1e-9),
+    ],
 )
 def test_a_link_that_carries_nothing_is_named(line):
     network = star([1e9] * 3)
@@ -227,7 +233,11 @@ def flows(*ends: tuple[str, str], nbytes: int = 1000) -> Program:
     """A copy for each of these, all at once."""
     return Program(
         tuple(
-            Step(n, Lane(a, b), Copy(Region(a, "data", 0, nbytes), Region(b, "temp", n, nbytes)))
+            Step(
+                n,
+                Lane(a, b),
+                RegionCopy(Region(a, "data", 0, nbytes), Region(b, "temp", n, nbytes)),
+            )
             for n, (a, b) in enumerate(ends)
         )
     )

@@ -16,7 +16,7 @@ from _inside.collectives import linked, ordered, star
 
 from sparkle_drv.mesh.collective import choose_moves, moves
 from sparkle_drv.mesh.collective.choose import ring_order
-from sparkle_drv.mesh.lanes.program import Copy
+from sparkle_drv.mesh.lanes.program import RegionCopy
 
 LONG = bool(os.environ.get("SPARKLE_FUZZ_MESH"))
 ITEM = 4
@@ -53,7 +53,7 @@ def carried(program, memories, seed):
             begin, end = region.offset // ITEM, (region.offset + region.nbytes) // ITEM
             assert end <= len(memories_of)
             ends.append(memories_of[begin:end])
-        if isinstance(step.what, Copy):
+        if isinstance(step.what, RegionCopy):
             ends[0][:] = ends[1]
         else:
             ends[0][:] += ends[1]

@@ -200,7 +200,7 @@ def test_of_two_devices_that_fail_each_has_its_own_error(made, monkeypatch):
     for _ in range(IN_LANES):
         g.run()
     first, second, left = threading.Event(), threading.Event(), set(BOTH)
-    done, failed, told = GraphRun._done, runner._Work._failed, []
+    done, failed, told = GraphRun._done, runner._ProgramRun._failed, []
 
     def doing(run, task, step, *more):
         if step.uri not in left:
@@ -219,7 +219,7 @@ def test_of_two_devices_that_fail_each_has_its_own_error(made, monkeypatch):
         second.set()
 
     monkeypatch.setattr(GraphRun, "_done", doing)
-    monkeypatch.setattr(runner._Work, "_failed", failing)
+    monkeypatch.setattr(runner._ProgramRun, "_failed", failing)
     monkeypatch.setattr(executor, "failed", lambda uri, error: told.append((uri, type(error))))
     g.run()
     assert told == [("cpu", KernelFault)]
