@@ -6,7 +6,6 @@ Most of this file is docstrings and overloads: it is the reference of all calls 
 from __future__ import annotations
 
 import contextlib
-import copy
 import numbers
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy.typing as npt
 
-from sparkle_drv import ops
 from sparkle_drv.core import registry, settings
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
@@ -33,38 +31,38 @@ from sparkle_drv.ops.arguments.annotations import (
     Host,
     Number,
     ReduceOp,
+    ReduceOptions,
     S,
     Shards,
     Topology,
 )  # fmt: skip
 from sparkle_drv.ops.arguments.quoting import shown
-from sparkle_drv.sched.check.inspector import Inspector
+from sparkle_drv.ops.map.operation import graph_of
 from sparkle_drv.sched.decide.opt_in import only_named
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.journal import explain, explain_graph
+from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model.graph_plan import GraphPlan
+from sparkle_drv.sched.model.plan import Plan
 from sparkle_drv.sched.model.profile import Profile
-from sparkle_drv.sched.model.work import Plan
-from sparkle_drv.sched.run import (
-    arrays,
-    calls,
-    estimates,
-    fast_path,
-    kernel_calls,
-    shard_calls,
-    trace_files,
-)
+from sparkle_drv.sched.operations.table import CONV2D, GEMM, LAYOUT, MAP, REDUCE
+from sparkle_drv.sched.run import arrays, calls, kernel_calls, trace_files
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
-from sparkle_drv.sched.run.estimates import Estimate
+from sparkle_drv.sched.run.inspector import Inspector
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
-from sparkle_drv.sched.run.sharding import KeptShards, Terms
+from sparkle_drv.sched.run.shared_plan import KeptShards
+from sparkle_drv.sched.shard.terms import COMBINES, TOPOLOGIES, Terms, terms, word
 from sparkle_drv.telemetry.trace import Trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Given: TypeAlias = ContextConstant | Host | Exporter
+_AUTO: Any = "auto"
+_USUAL = None, None, _AUTO, None, True, "none"
+"""What a call says of its placing by default: the arguments _PLACING, and how it combines parts."""
+_PLACING = "devices", "topology", "shards", "max_vram_gb", "prefer_p2p"
+_PLANNED = {operation.name: operation for operation in (GEMM, CONV2D, MAP, REDUCE)}
 _BY_POSITION = "; if an expression has a name 'devices', give its value by position"
 
 
@@ -99,14 +97,15 @@ class Context:
         aside: Mapping[str, str] | None = None,
         topology: str = "mesh",
     ) -> None:
-        self._single = topology == "single"
         self.devices = tuple(devices)
         self.device = self.devices[0]
         for device in self.devices:
             device.reaches(self.devices)
         kept = Profile(self.device.home) if profile else None
         self._executor = LocalExecutor(self.devices, default_clock(), kept, aside)
-        self._executor.context = self
+        several = topology != "single" and len(self._executor.usual) > 1
+        self._usual = self._executor.usual_terms = Terms() if several else None
+        self._topology = topology
         if validate:
             self._executor.inspector = Inspector(validate)
         self._uris = self._executor.usual
@@ -169,27 +168,24 @@ class Context:
         self._executor.check_open()
         return ContextConstant(self._executor, w)
 
-    def _shared(self, uris: tuple[str, ...]) -> bool:
-        """Returns whether the devices `uris` may share a call that gives no `topology`."""
-        return not self._single and len(uris) > 1
-
-    def _terms(
-        self, topology: str | None, shards: Any, max_vram_gb: Any, prefer_p2p: Any
-    ) -> Terms | None:
-        """Returns how a call is divided, or None if one device runs the whole call."""
+    def _placement(
+        self, devices: Sequence[str] | None, topology: str | None, shards: Any,
+        max_vram_gb: float | None, prefer_p2p: Any, reduce: str = "none", besides: str = "",
+    ) -> tuple[tuple[str, ...], Terms | None]:  # fmt: skip
+        """Returns the candidates of a call, and how they share it: None if one runs it all."""
+        uris = self._among(devices, besides)
         settings.switch("prefer_p2p", prefer_p2p)
-        if topology is None:
-            topology = "single" if self._single else "mesh"
-        if shard_calls.word("topology", topology, shard_calls.TOPOLOGIES) == "mesh":
-            return shard_calls.terms(
-                shards, max_vram_gb, prefer_p2p, lambda uri: self._named("shards", uri).uri
-            )
-        for name, given, usual in (("shards", shards, "auto"), ("max_vram_gb", max_vram_gb, None)):
-            if given != usual:
-                raise ValueError(
-                    f"{name}: expected topology='mesh' for this argument, got 'single'"
-                )
-        return None
+        word("reduce", reduce, COMBINES)
+        said = {"shards": shards != "auto", "max_vram_gb": max_vram_gb is not None,
+                "reduce": reduce != "none"}  # fmt: skip
+        if word("topology", topology or self._topology, TOPOLOGIES) == "mesh":
+            if not any(said.values()) and topology is None and prefer_p2p and len(uris) == 1:
+                return uris, None
+            by_name = lambda uri: self._named("shards", uri).uri  # noqa: E731
+            return uris, terms(shards, max_vram_gb, prefer_p2p, reduce, by_name)
+        for name in (name for name, is_said in said.items() if is_said):
+            raise ValueError(f"{name}: expected topology='mesh' for this argument, got 'single'")
+        return uris, None
 
     @overload
     def gemm(
@@ -222,9 +218,10 @@ class Context:
         **options: Unpack[GemmOptions],
     ) -> Host | Array: ...  # fmt: skip
     def gemm(
-        self, a: Any, b: Any, out: Any = None, *, devices: Sequence[str] | None = None,
-        topology: str | None = None, shards: Any = "auto", reduce: str = "none",
-        max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
+        self, a: Any, b: Any, out: Any = None, *, bias: Any = None, activation: str | None = None,
+        devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
+        reduce: str = "none", max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        **options: Any,
     ) -> Any:  # fmt: skip
         """Runs `sparkle_drv.ops.gemm` on the device or devices that need least time.
 
@@ -241,16 +238,20 @@ class Context:
         Raises TypeError for an argument of a wrong type. Raises ValueError for an unknown word, for
         a limit or shares without "mesh", and if a part does not fit into the memory.
         """
-        uris = self._uris if devices is None else self._among(devices)
-        mesh = topology or shards != "auto" or reduce != "none" or self._shared(uris)
-        if mesh or max_vram_gb is not None or prefer_p2p is not True:
-            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
-            kind = shard_calls.word("reduce", reduce, shard_calls.REDUCES)
-            if how is not None:
-                return shard_calls.gemm(self._executor, uris, how, kind, a, b, out, options)
-            if kind != "none":
-                raise ValueError("reduce: expected topology='mesh' for this argument, got 'single'")
-        return fast_path.call(self._executor, uris, ops.gemm, calls.gemm, (a, b), options, out)
+        if bias is not None:
+            options["bias"] = bias
+        if activation is not None:
+            options["activation"] = activation
+        uris, how = self._uris, self._usual
+        usual = devices is None and topology is None and max_vram_gb is None and shards is _AUTO
+        if not (usual and prefer_p2p is True and reduce == "none"):
+            if reduce == "sum" and options.keys() & {"bias", "activation"}:
+                raise ValueError(
+                    "reduce: expected 'none' beside a bias or an activation, got 'sum'"
+                )
+            placing = devices, topology, shards, max_vram_gb, prefer_p2p
+            uris, how = self._placement(*placing, reduce)
+        return calls.call(self._executor, uris, GEMM, (a, b), options, out, how)
 
     @overload
     def conv2d(
@@ -283,7 +284,7 @@ class Context:
         out: Any = None, **options: Unpack[ConvOptions],
     ) -> Host | Array: ...  # fmt: skip
     def conv2d(
-        self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
+        self, x: Any, w: Any, bias: Any = None, out: Any = None, *, activation: str | None = None,
         devices: Sequence[str] | None = None, topology: str | None = None, shards: Any = "auto",
         max_vram_gb: float | None = None, prefer_p2p: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
@@ -293,14 +294,13 @@ class Context:
         also a blocked one, is converted first; the plan includes that time. `topology`, `shards`,
         `max_vram_gb` and `prefer_p2p` are those of `gemm`. Raises the errors of `gemm`.
         """
-        uris = self._uris if devices is None else self._among(devices)
-        mesh = topology or shards != "auto" or self._shared(uris)
-        if mesh or max_vram_gb is not None or prefer_p2p is not True:
-            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
-            if how is not None:
-                return shard_calls.conv2d(self._executor, uris, how, x, w, bias, out, options)
-        given = x, w, bias
-        return fast_path.call(self._executor, uris, ops.conv2d, calls.conv2d, given, options, out)
+        if activation is not None:
+            options["activation"] = activation
+        uris, how = self._uris, self._usual
+        usual = devices is None and topology is None and max_vram_gb is None and shards is _AUTO
+        if not (usual and prefer_p2p is True):
+            uris, how = self._placement(devices, topology, shards, max_vram_gb, prefer_p2p)
+        return calls.call(self._executor, uris, CONV2D, (x, w, bias), options, out, how)
 
     @overload
     def map(  # type: ignore[overload-overlap]  # a call without an array
@@ -349,42 +349,35 @@ class Context:
         value by position. `topology`, `shards`, `max_vram_gb` and `prefer_p2p` are those of `gemm`.
         Raises the errors of `gemm`.
         """
-        uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
-        mesh = topology or shards != "auto" or self._shared(uris)
-        if mesh or max_vram_gb is not None or prefer_p2p is not True:
-            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
-            if how is not None:
-                return shard_calls.map(self._executor, uris, how, expression, values, out, named)
-        given = expression, *values
-        return fast_path.call(self._executor, uris, ops.map, calls.map, given, named, out)
+        if not isinstance(expression, str):
+            expression = graph_of(expression)  # a function is traced anew in each call
+        uris, how = self._uris, self._usual
+        usual = devices is None and topology is None and max_vram_gb is None and shards is _AUTO
+        if not (usual and prefer_p2p is True):
+            what = devices, topology, shards, max_vram_gb, prefer_p2p
+            uris, how = self._placement(*what, besides=_BY_POSITION)
+        args = expression, *values
+        return calls.call(self._executor, uris, MAP, args, named, out, how)
 
     @overload
     def reduce(
-        self, a: npt.NDArray[F], op: ReduceOp = "sum", axis: Axis = None, *,
-        keepdims: bool = False, devices: Sequence[str] | None = None,
-        topology: Topology | None = None, shards: Shards = "auto",
-        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        self, a: npt.NDArray[F], op: ReduceOp = "sum", axis: Axis = None,
+        **options: Unpack[ReduceOptions],
     ) -> npt.NDArray[F]: ...  # fmt: skip
     @overload
     def reduce(
-        self, a: ContextArray, op: ReduceOp = "sum", axis: Axis = None, *,
-        keepdims: bool = False, devices: Sequence[str] | None = None,
-        topology: Topology | None = None, shards: Shards = "auto",
-        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        self, a: ContextArray, op: ReduceOp = "sum", axis: Axis = None,
+        **options: Unpack[ReduceOptions],
     ) -> ContextArray: ...  # fmt: skip
     @overload
     def reduce(
-        self, a: Array, op: ReduceOp = "sum", axis: Axis = None, *,
-        keepdims: bool = False, devices: Sequence[str] | None = None,
-        topology: Topology | None = None, shards: Shards = "auto",
-        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        self, a: Array, op: ReduceOp = "sum", axis: Axis = None,
+        **options: Unpack[ReduceOptions],
     ) -> Array: ...  # fmt: skip
     @overload
     def reduce(
-        self, a: Host, op: ReduceOp = "sum", axis: Axis = None, *,
-        keepdims: bool = False, devices: Sequence[str] | None = None,
-        topology: Topology | None = None, shards: Shards = "auto",
-        max_vram_gb: float | None = None, prefer_p2p: bool = True,
+        self, a: Host, op: ReduceOp = "sum", axis: Axis = None,
+        **options: Unpack[ReduceOptions],
     ) -> Host: ...  # fmt: skip
     @overload
     def reduce(
@@ -404,15 +397,13 @@ class Context:
         A reduction of an expression runs on the first device. `topology`, `shards`, `max_vram_gb`
         and `prefer_p2p` are those of `gemm`. Raises the errors of `gemm`.
         """
-        uris = self._uris if devices is None else self._among(devices, _BY_POSITION)
         names["keepdims"] = keepdims
-        mesh = topology or shards != "auto" or self._shared(uris)
-        if mesh or max_vram_gb is not None or prefer_p2p is not True:
-            how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
-            if how is not None:
-                return shard_calls.reduce(self._executor, uris, how, a, op, axis, names)
-        given = a, op, axis
-        return fast_path.call(self._executor, uris, ops.reduce, calls.reduce, given, names)
+        uris, how = self._uris, self._usual
+        usual = devices is None and topology is None and max_vram_gb is None and shards is _AUTO
+        if not (usual and prefer_p2p is True):
+            what = devices, topology, shards, max_vram_gb, prefer_p2p
+            uris, how = self._placement(*what, besides=_BY_POSITION)
+        return calls.call(self._executor, uris, REDUCE, (a, op, axis), names, None, how)
 
     def dispatch(
         self, kernel: str | Mapping[str, Mapping[str, Any]], args: Any, *, groups: Any = None,
@@ -444,27 +435,29 @@ class Context:
         argument or axis, different extents, a written array that is not cut, or if no device has
         the kernel.
         """
-        uris = self._among(devices)
-        how = self._terms(topology, shards, max_vram_gb, prefer_p2p)
-        given = kernel, args, groups, group_size, cut, out
-        return kernel_calls.dispatch(self._executor, uris, how, *given)
+        mesh = topology or self._topology
+        uris, how = self._placement(devices, mesh, shards, max_vram_gb, prefer_p2p)
+        what = kernel, args, groups, group_size, cut, out
+        return kernel_calls.run_kernel(self._executor, uris, how, what)
 
-    def plan(self, op: str, /, *given: Any, **options: Any) -> Estimate | KeptShards:
+    def plan(self, op: str, /, *given: Any, **options: Any) -> Plan | KeptShards:
         """Returns the plan of `ctx.OP(*given, **options)` without making the call.
 
         `op` is "gemm", "conv2d", "map" or "reduce". Operands only need a shape and dtype:
         `np.broadcast_to(np.float32(0), (4096, 4096))` takes four bytes.
 
-        The plan has `device`, `predicted_s` in seconds and `explain()` (sched/run/estimates.py, for
-        several devices sched/run/sharding.py). Unknown rates are measured, as the call would do.
+        The plan has `device`, `predicted_s` in seconds and `explain()` (sched/model/plan.py, for
+        several devices sched/run/shared_plan.py). Unknown rates are measured, as the call would do.
         `last_plan` does not change. Raises the errors of the call for wrong arguments. Raises
         ValueError for another `op`, for empty operands, and for operands bound to a device.
         """
-        shard_calls.word("op", op, estimates.OPS)
-        asked: Any = copy.copy(self)
-        asked._executor = estimates.Estimating(self._executor)
-        planned: Estimate | KeptShards = getattr(asked, op)(*given, **options)
-        return planned
+        operation = _PLANNED[word("op", op, tuple(_PLANNED))]
+        names = (*_PLACING, "reduce") if operation is GEMM else _PLACING
+        said: dict[str, Any] = dict(zip((*_PLACING, "reduce"), _USUAL, strict=True))
+        said |= {name: options.pop(name) for name in names if name in options}
+        uris, how = self._placement(*said.values())
+        args, named, out = operation.arguments(*given, **options)
+        return calls.plan(self._executor, uris, operation, args, named, out, how)
 
     @overload
     def layout(
@@ -493,9 +486,11 @@ class Context:
 
         `options` may include `out`.
         """
-        uris = self._uris if devices is None else self._among(devices)
-        given, out = (a, layout), options.pop("out", None)
-        return fast_path.call(self._executor, uris, ops.layout, calls.layout, given, options, out)
+        uris, out = (
+            self._uris if devices is None else self._among(devices),
+            options.pop("out", None),
+        )
+        return calls.call(self._executor, uris, LAYOUT, (a, layout), options, out)
 
     def graph(
         self, *, fuse: bool = True, devices: Sequence[str] | None = None,
@@ -508,8 +503,8 @@ class Context:
 
         `micro_batches` cuts axis 0 into this many parts, so that devices with different layers work
         at the same time. "auto" chooses the number with the least predicted time. `run` raises
-        ValueError if the graph cannot be cut (sched/shard/micro_batches.py). Raises TypeError or
-        ValueError for a wrong argument.
+        ValueError if the graph cannot be cut (sched/graph/place/micro_batches.py). Raises TypeError
+        or ValueError for a wrong argument.
         """
         settings.switch("fuse", fuse)
         return TaskGraph(self._executor, self._among(devices), fuse, micro_batches)
@@ -535,9 +530,9 @@ class Context:
     def last_plan(self) -> Plan | GraphPlan | KeptShards | None:
         """The plan of the last call or graph run, with the times of its last measured run.
 
-        The plan of a call is a Plan (sched/model/work.py). The plan of a graph is a GraphPlan
+        The plan of a call is a Plan (sched/model/plan.py). The plan of a graph is a GraphPlan
         (sched/model/graph_plan.py). The plan of a call that several devices shared is a KeptShards
-        (sched/run/sharding.py). `last_plan` is None until a call has been planned.
+        (sched/run/shared_plan.py). `last_plan` is None until a call has been planned.
         """
         last = self._executor.last
         return None if last is None else last.so_far
@@ -549,8 +544,8 @@ class Context:
         also has the last measured time of the chosen candidate, split into the same parts as the
         predicted time.
         """
-        last = self._executor.last
-        return last.explain() if isinstance(last, KeptShards) else explain_graph.plan(last)
+        last = self.last_plan
+        return "nothing was planned yet" if last is None else last.explain()
 
     @contextlib.contextmanager
     def trace(self, name: str) -> Iterator[Trace]:
@@ -644,7 +639,7 @@ def init(
     call on one device.
 
     `validate`, 0 to 1, is the share of results that are checked before the call returns
-    (sched/check/validate.py). A device with a wrong result is trusted less, and the log has a
+    (sched/operations/verify.py). A device with a wrong result is trusted less, and the log has a
     warning. Another device runs the call again; if there is none, the call raises KernelFault.
 
     Raises DeviceNotFound if there is no device. Raises ValueError for an empty list and for a
@@ -657,7 +652,7 @@ def init(
     array(10., dtype=float32)
     """
     settings.switch("profile", profile)
-    shard_calls.word("topology", topology, shard_calls.TOPOLOGIES)
+    word("topology", topology, TOPOLOGIES)
     if isinstance(validate, bool) or not isinstance(validate, numbers.Real):
         raise TypeError(f"validate: expected a share from 0 to 1 of the results, got {validate!r}")
     if not 0 <= validate <= 1:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from sparkle_drv import ops
-from sparkle_drv.sched.run import calls, fast_path
+from sparkle_drv.sched.operations.table import OPERATIONS
+from sparkle_drv.sched.run import calls
 from sparkle_drv.sched.run.local import LocalExecutor
 
 
@@ -13,5 +14,10 @@ def placed(
     executor: LocalExecutor, uris: tuple[str, ...], name: str, /, *given: Any, **named: Any
 ) -> Any:
     """The operation of this name on one of `uris`."""
-    how = getattr(ops, name), getattr(calls, name), given, named, named.pop("out", None)
-    return fast_path.call(executor, uris, *how)
+    out = named.pop("out", None)
+    return calls.call(executor, uris, OPERATIONS[name], given, named, out)
+
+
+def patch(monkeypatch: Any, name: str, function: Callable[..., Any]) -> None:
+    """Has the calls of an operation run `function` in place of that of ops."""
+    monkeypatch.setattr(type(OPERATIONS[name]), "function", staticmethod(function))

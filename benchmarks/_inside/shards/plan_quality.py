@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from sparkle_drv.mesh.links.line import Line
-from sparkle_drv.sched.run.sharding import Sharding
+from sparkle_drv.sched.run import sharding
 from sparkle_drv.sched.run.shards import Pieces
 from sparkle_drv.sched.shard.plan import plan_shares
 from sparkle_drv.sched.shard.shares import Shares
@@ -110,7 +110,7 @@ def written(counted: Counted) -> Iterator[None]:
 @contextmanager
 def decisions(found: list[float]) -> Iterator[None]:
     """Makes each split call inside the block append the microseconds of its decision to `found`."""
-    honest = Sharding.decide
+    honest = sharding.plan
 
     def decide(*given: Any) -> Any:
         begin = time.perf_counter()
@@ -118,8 +118,8 @@ def decisions(found: list[float]) -> Iterator[None]:
         found.append(1e6 * (time.perf_counter() - begin))
         return made
 
-    Sharding.decide = decide  # type: ignore
+    sharding.plan = decide  # type: ignore
     try:
         yield
     finally:
-        Sharding.decide = honest  # type: ignore
+        sharding.plan = honest

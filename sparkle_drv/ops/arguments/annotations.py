@@ -63,3 +63,9 @@ class ConvOptions(DivideOptions, total=False):
     activation: Activation
     layout: ImageLayout
     algo: ConvAlgo
+
+
+class ReduceOptions(Divided, total=False):
+    """Keyword options of `Context.reduce`."""
+
+    keepdims: bool

@@ -144,6 +144,13 @@ class ExpressionSteps:
             self._known[id(x)] = place
         return place
 
+    def graph(self) -> Graph:
+        """Returns the expression as a graph of x0, x1... (`leaves`) and s0, s1... (`numbers`), in
+        this order. Equal expressions of alike arrays give the same Graph object.
+        """
+        kinds = tuple([(x.shape, x.dtype) for x in self.leaves])
+        return _graph(tuple(self.steps), kinds, len(self.numbers))
+
     def text(self) -> str:
         """Returns the expression as the text of a map of x0, x1... (`leaves`) and s0, s1..."""
         steps: list[str] = []

@@ -2,8 +2,8 @@
 
 The references are independent of the C code on purpose. They are slow, and no operation computes
 its result with them. The tests use them. The scheduler validates results with them
-(sched/check/validate.py). `tools/bench.py` shows no time before a result agrees with its reference.
-Users may check a device with them.
+(sched/operations/verify.py). `tools/bench.py` shows no time before a result agrees with its
+reference. Users may check a device with them.
 
 tolerances.py has tolerances and the comparison. kernels.py has an oracle for each kernel of the
 manifest. operations.py has gemm, conv2d and the others.

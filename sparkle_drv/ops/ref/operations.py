@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from sparkle_drv.ops.expression import grammar, scalars
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE, Array, apply
+from sparkle_drv.ops.expression.graph import Graph
 
 
 def activate(x: Array, activation: str | None) -> Array:
@@ -69,8 +70,8 @@ def conv2d(
     return np.moveaxis(y, 1, 3) if layout == "NHWC" else y
 
 
-def map(text: str, **values: Any) -> Array:
-    """Computes the expression `text` of arrays and scalars by name, in float64.
+def map(expression: str | Graph, /, **values: Any) -> Array:
+    """Computes an expression of arrays and scalars by name, in float64.
 
     If all arrays are int32, the computation is in int32, with wrap-around. As in a map,
     operations whose operands are all numbers are computed in the types of these numbers.
@@ -80,7 +81,7 @@ def map(text: str, **values: Any) -> Array:
     """
     arrays = [np.asarray(v).dtype for v in values.values() if np.ndim(v)]
     kind = np.int32 if arrays and all(t == np.int32 for t in arrays) else np.float64
-    graph = grammar.parse(text)
+    graph = expression if isinstance(expression, Graph) else grammar.parse(expression)
     single = scalars.values(graph, {n: v for n, v in values.items() if not np.ndim(v)})
     results: list[Array] = []
     for i, node in enumerate(graph.nodes):

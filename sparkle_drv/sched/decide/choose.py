@@ -18,7 +18,8 @@ from typing import Any
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import Candidate, Cost, Plan, Work
+from sparkle_drv.sched.model.plan import Plan
+from sparkle_drv.sched.model.work import Candidate, Cost, Work
 
 STALE = 50
 """Runs of a class of work on other devices after which an unused device is tried again."""

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 from sparkle_drv.core.device import Device
-from sparkle_drv.sched.model.work import Measured, Plan
+from sparkle_drv.sched.model.plan import Plan
+from sparkle_drv.sched.model.work import Measured
 
 FIRST = 3
 """Calls at the start of a new plan that are all measured."""
@@ -50,10 +51,12 @@ class KeptPlan:
     sync: bool = False
     """Whether each call waits for its result anyway. Otherwise a measured call runs step by step
     (timed_steps.py), which costs time."""
+    direct: bool = True
+    """Whether the call needs nothing but `ops` with the caller's own arguments (run/calls.py)."""
     runs: int = 0
     """Calls so far, without those that `spare` let pass."""
     spare: int = 0
-    """Calls that may still go to the device without any bookkeeping (run/fast_path.py)."""
+    """Calls that may still go to the device without any bookkeeping (run/calls.py)."""
     measured: Measured | None = None
     """Times of the last measured run; None before the first."""
     moved: bool = False

@@ -8,19 +8,20 @@ array is copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.annotations import ReduceOp
 from sparkle_drv.ops.arguments.check import NotThere
 from sparkle_drv.ops.deferred import build, numpy_api, reductions, types, views
 from sparkle_drv.ops.deferred.node import DeferredNode, ExpressionSteps
 from sparkle_drv.ops.expression import promote
-from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.reduce.fold import axes_of
+from sparkle_drv.sched.operations.table import EXPRESSION, MATRIX_PRODUCT, REDUCTION
+from sparkle_drv.sched.operations.traffic import fuses
+from sparkle_drv.sched.run import calls
 from sparkle_drv.sched.run.arrays import ContextArray, check_own
 
 __all__ = ["astype", "getitem", "matmul", "numpy_ufunc", "reduction", "setitem"]
@@ -29,7 +30,7 @@ __all__ += ["transpose", "ufunc", "update"]
 
 class Expression(DeferredNode):
     """The operation `op` on Expressions, ContextArrays or numbers, which is not computed yet.
-    `device` is the executor of their Context. It keeps plans and times by the text of a map.
+    `device` is the executor of their Context. It keeps plans and times by the graph.
     """
 
     __slots__ = ()
@@ -44,9 +45,8 @@ class Expression(DeferredNode):
         """Computes the array by one `Context.map` and keeps the result. See core's Thunk."""
         if self.made is None:
             written = ExpressionSteps(self)
-            named = {f"x{i}": x for i, x in enumerate(written.leaves)}
-            named |= {f"s{i}": x for i, x in enumerate(written.numbers)}
-            self.made = self.device.context.map(written.text(), **named)
+            args = written.graph(), *written.leaves, *written.numbers
+            self.made = calls.usual(self.device, EXPRESSION, args, {})
         return self.made
 
 
@@ -125,7 +125,7 @@ def matmul(a: Any, b: Any) -> ContextArray:
             raise TypeError(f"{name}: expected a ContextArray or a numpy array, got {got}")
     plain = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
     if plain and a.dtype == b.dtype and check.DTYPES.get(a.dtype) in ("f32", "f64"):
-        product: ContextArray = first._executor.context.gemm(a, b)
+        product: ContextArray = calls.usual(first._executor, MATRIX_PRODUCT, (a, b), {})
         return product
     uri = first.places[0]
     there = [x._read(uri) if isinstance(x, ContextArray) else x for x in (a, b)]
@@ -138,8 +138,8 @@ def reduction(x: ContextArray, op: str, axis: Any, keepdims: bool) -> ContextArr
     known = tag and op in reductions.KERNELS and (op != "mean" or tag not in promote.SUMMED_IN)
     if known and x.size and axes_of(axis, x.ndim):
         try:
-            context = x._executor.context
-            made: ContextArray = context.reduce(x, cast(ReduceOp, op), axis, keepdims=keepdims)
+            how = {"keepdims": keepdims}
+            made: ContextArray = calls.usual(x._executor, REDUCTION, (x, op, axis), how)
             return made
         except NotThere:
             pass

@@ -7,7 +7,6 @@ tasks run. Single calls are in sched/run. Only `Context.graph` calls this packag
     run.py           GraphRun: fuses, places, moves, launches; keeps the plan for the next run
     rows.py          rows of operands and outputs, for micro-batches
     lanes.py         the steps of a placed graph as a program for lanes
-    task.py          launches one task on one device and times it
-    task_check.py    validates the result of one task, on the host
+    task.py          launches one task on one device, times and checks it
     inputs.py        the kind of an input or `out`, and whether the graph can take it
 """

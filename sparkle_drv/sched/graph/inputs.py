@@ -9,14 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from sparkle_drv.core.array import Array
+from sparkle_drv.core.array import Array, shape_of
 from sparkle_drv.ops.arguments import check
+from sparkle_drv.ops.layout.operation import parse
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.model.task import Value
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor
+
+
+def input_value(number: int, shape: Any, dtype: Any, layout: Any) -> Value:
+    """Returns the Value of an input, whose array is bound later. Raises TypeError or ValueError for
+    a bad shape, dtype or layout.
+    """
+    extents = shape_of(shape)
+    check.dtype("a graph", "dtype", dtype, check.TYPES)
+    if layout is not None:
+        parse("layout", layout).check("shape", extents)
+    return Value(number, extents, np.dtype(dtype), layout, "input")
 
 
 def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:

@@ -8,7 +8,8 @@ the arrays anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,25 +17,20 @@ import numpy as np
 from sparkle_drv.core.array import Array
 from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.arguments.annotations import Axis
-from sparkle_drv.ops.map.operation import bind, graph_of
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.memory.foreign import is_foreign
-from sparkle_drv.ops.reduce.fold import Lazy
-from sparkle_drv.sched.graph.fuse.compose import written
-from sparkle_drv.sched.model import outline
 from sparkle_drv.sched.model.task import Task, Value, bound
+from sparkle_drv.sched.operations.compose import written
+from sparkle_drv.sched.operations.recorder import Recorder
+from sparkle_drv.sched.operations.table import OPERATIONS, operation_of
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.call_spans import call
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.foreign import taken
 from sparkle_drv.sched.run.local import LocalExecutor
 
-from .inputs import check_out, input_kind, kind_of, overlap
+from .inputs import check_out, input_kind, input_value, kind_of, overlap
 from .run import GraphRun
-
-OPERATIONS = ("gemm", "conv2d", "map", "reduce", "layout")
-"""The operations that a graph can record."""
 
 
 class Node:
@@ -82,11 +78,11 @@ class Node:
         return self.array.__array__(dtype, copy)
 
 
-class TaskGraph:
+class TaskGraph(Recorder[Node]):
     """Operations that are recorded once and run together, again and again.
 
-    `gemm`, `conv2d`, `map`, `reduce` and `layout` take what those of the Context take, and nodes;
-    each returns a Node. Outputs are the nodes that `output` names. If `output` is not called, the
+    Its operations (operations/recorder.py) take what those of the Context take, and nodes; each
+    returns a Node. Outputs are the nodes that `output` names. If `output` is not called, the
     outputs are the nodes that no operation reads and those with an `out`.
 
     `run` merges tasks where possible, places and runs them, and returns the outputs. After the
@@ -145,93 +141,10 @@ class TaskGraph:
         bad shape, dtype or layout.
         """
         self._writable()
-        made = outline.input(shape, dtype, layout)
-        value = Value(len(self._values), *made, "input")
+        value = input_value(len(self._values), shape, dtype, layout)
         self._values.append(value)
         self._inputs[value.number] = value
         return Node(self, value)
-
-    def gemm(
-        self, a: Any, b: Any, out: Any = None, *, bias: Any = None,
-        activation: str | None = None, algo: str = "auto",
-    ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.gemm` and raises as it does. Returns a node of shape [m, n]."""
-        self._writable()
-        reads = self._reads({"a": a, "b": b, "bias": bias})
-        made = outline.gemm(reads["a"], reads["b"], reads.get("bias"), activation, algo)
-        options = {"activation": activation, "algo": algo}
-        return self._add("gemm", reads, made, out, options=options)
-
-    def conv2d(
-        self, x: Any, w: Any, bias: Any = None, out: Any = None, *,
-        stride: int | tuple[int, int] = 1, padding: Any = 0, dilation: int | tuple[int, int] = 1,
-        groups: int = 1, activation: str | None = None, layout: str | None = None,
-        algo: str = "auto",
-    ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.conv2d` and raises as it does. Returns a node in `layout`, by
-        default the layout of `x`.
-
-        If `x` has another layout, a change of layout is recorded before the convolution.
-        """
-        self._writable()
-        reads = self._reads({"x": x, "w": w, "bias": bias})
-        layout = outline.worked_in(reads["x"], layout)
-        before = reads["x"]
-        changed = outline.as_worked_in(before, reads["w"], groups, layout)
-        reads["x"] = before if changed is None else changed[0]
-        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
-               "layout": layout}  # fmt: skip
-        made = outline.conv2d(reads["x"], reads["w"], reads.get("bias"), how, activation, algo)
-        options = {**how, "activation": activation, "algo": algo}
-        if changed is not None:
-            reads["x"] = self._changed(before, layout, None, changed[1], None)._value
-        return self._add("conv2d", reads, made, out, options=options)
-
-    def map(
-        self, expression: str | Callable[..., Any], /, *args: Any, out: Any = None, **names: Any
-    ) -> Node:
-        """Records `sparkle_drv.ops.map`. Returns a node of the shape that the arrays
-        broadcast to.
-        """
-        self._writable()
-        graph = graph_of(expression)
-        values = self._bound(bind(graph, args, names))
-        made, reads, numbers = outline.map("map", graph, values)
-        return self._add("map", reads, made, out, expression=graph, numbers=numbers)
-
-    def reduce(
-        self, a: Any, op: str = "sum", axis: Axis = None, *, keepdims: bool = False, **names: Any
-    ) -> Node:
-        """Records `sparkle_drv.ops.reduce` of an array, or of an expression.
-
-        `names` has the operands of the expression, by the names that it uses for them.
-        """
-        self._writable()
-        options = {"op": op, "axis": axis, "keepdims": bool(keepdims)}
-        if isinstance(a, (str, Lazy)) or (callable(a) and not isinstance(a, (Array, Node))):
-            lazy = a if isinstance(a, Lazy) else Lazy(a, (), names)
-            values = self._bound(lazy.values)
-            (shape, dtype, _), reads, numbers = outline.map("reduce", lazy.graph, values)
-            whole = Value(-1, shape, dtype)
-            made = outline.reduce(whole, op, axis, keepdims)
-            return self._add(
-                "reduce", reads, made, None, options=options, expression=lazy.graph, numbers=numbers
-            )
-        if names:
-            raise TypeError(
-                f"{next(iter(names))}: expected no named operands beside an array `a`, got one"
-            )
-        reads = self._reads({"a": a})
-        return self._add("reduce", reads, outline.reduce(reads["a"], op, axis, keepdims), None,
-                         options=options)  # fmt: skip
-
-    def layout(
-        self, a: Any, layout: str, *, source: str | None = None, channels: int | None = None,
-        out: Any = None,
-    ) -> Node:  # fmt: skip
-        """Records `sparkle_drv.ops.layout` and raises as it does. Returns a node in `layout`."""
-        self._writable()
-        return self._changed(self._operand("a", a), layout, source, channels, out)
 
     def output(self, *nodes: Node) -> None:
         """Makes these nodes outputs, in this order, after those of earlier calls.
@@ -359,17 +272,12 @@ class TaskGraph:
         if self._ready:
             raise ValueError("the graph is complete: add nothing after its with block or first run")
 
-    def _reads(self, given: dict[str, Any]) -> dict[str, Value]:
-        """Returns the operands by name. A bias that is None is left out."""
-        there = {name: x for name, x in given.items() if x is not None or name != "bias"}
-        return {name: self._operand(name, x) for name, x in there.items()}
-
-    def _bound(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _is_operand(self, x: Any) -> bool:
         kinds = (np.ndarray, Array, Constant, ContextArray, ContextConstant, Node)
-        return {
-            name: self._operand(name, x) if isinstance(x, kinds) or is_foreign(x) else x
-            for name, x in values.items()
-        }
+        return isinstance(x, kinds) or is_foreign(x)
+
+    def _is_node(self, x: Any) -> bool:
+        return isinstance(x, Node)
 
     def _node(self, name: str, given: Any) -> Value:
         if not isinstance(given, Node):
@@ -378,7 +286,7 @@ class TaskGraph:
             raise ValueError(f"{name}: expected a node of this graph, got one of another graph")
         return given._value
 
-    def _operand(self, name: str, given: Any) -> Value:
+    def _value(self, name: str, given: Any) -> Value:
         if isinstance(given, Node):
             return self._node(name, given)
         known = self._known.get(id(given))
@@ -402,17 +310,8 @@ class TaskGraph:
         self._given[made.number] = given
         return made
 
-    def _changed(self, a: Value, layout: Any, source: Any, channels: Any, out: Any) -> Node:
-        made, before = outline.layout(a, layout, source, channels)
-        options = {"source": before, "target": layout, "channels": channels}
-        return self._add("layout", {"a": a}, made, out, options=options)
-
-    def _add(
-        self, op: str, reads: dict[str, Value], made: outline.Made, out: Any, *,
-        options: dict[str, Any] | None = None, **more: Any,
-    ) -> Node:  # fmt: skip
-        shape, dtype, layout = made
-        value = Value(len(self._values), shape, dtype, layout)
+    def _record(self, task: Task, out: Any) -> Node:
+        value = replace(task.out, number=len(self._values))
         if out is not None:
             out = taken(self._executor.devices, "out", out)
             if isinstance(out, Node):
@@ -423,8 +322,7 @@ class TaskGraph:
             check_out(self._executor, value, out, outside, outs)
             self._outs[value.number] = out
         self._values.append(value)
-        words = written(more["expression"]) if "expression" in more else op
-        words = f"{options['source']} to {layout}" if options and op == "layout" else words
-        words = f"reduce of {words}" if op == "reduce" and words != op else words
-        self._tasks.append(Task(op, reads, value, options or {}, made_of=(words,), **more))
+        words = () if task.expression is None else (written(task.expression),)
+        task = replace(task, out=value, made_of=words)
+        self._tasks.append(replace(task, made_of=(operation_of(task).words(task),)))
         return Node(self, value)

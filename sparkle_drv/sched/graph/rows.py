@@ -19,6 +19,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.graph.place.reuse import ALIGN
 from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.operations.table import operation_of
 from sparkle_drv.sched.run.constants import ContextConstant
 
 
@@ -91,7 +92,7 @@ class Joined:
             self._wholes[number] = whole
         view = self._views[value.number] = _view(whole, begin, end)
         view.fence = None
-        if task.op == "reduce":
+        if operation_of(task).reduces:
             return None
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 

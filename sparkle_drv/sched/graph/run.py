@@ -37,10 +37,12 @@ from sparkle_drv.sched.graph.place.plans import Decided, decide
 from sparkle_drv.sched.graph.place.steps import Bring, Do
 from sparkle_drv.sched.journal.journal import Journal
 from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.operations.table import operation_of
 from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
-from sparkle_drv.sched.run.local import FAILURES, LocalExecutor, may_be_redone
+from sparkle_drv.sched.run.failures import FAILURES, may_be_redone
+from sparkle_drv.sched.run.local import LocalExecutor
 from sparkle_drv.sched.run.timed_steps import pending
 
 from . import lanes, rows
@@ -416,7 +418,7 @@ class GraphRun:
         if wanted is not None:
             return wanted
         held = self._held.get((task.out.number, device.uri))
-        if held is not None or task.op == "reduce":
+        if held is not None or operation_of(task).reduces:
             return held
         return device.empty(task.out.shape, task.out.dtype, task.out.layout)
 

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sparkle_drv import ops
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.mesh.collective.fluid import LATE
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.program import Begun
-from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide.kept_plan import FIRST, SAMPLE
 from sparkle_drv.sched.graph.place.steps import Bring
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Measured
-from sparkle_drv.sched.run.call_spans import COMPUTE, INTO
-from sparkle_drv.sched.run.local import LocalExecutor, WrongResult
+from sparkle_drv.sched.operations.table import operation_of
+from sparkle_drv.sched.run.failures import WrongResult
+from sparkle_drv.sched.run.local import LocalExecutor
+from sparkle_drv.sched.run.stopwatch import COMPUTE, IN, Stopwatch
 from sparkle_drv.sched.run.timed_steps import pending
-from sparkle_drv.sched.run.traced_calls import PLAN, VALIDATE
-from sparkle_drv.telemetry.trace import Span
-
-from . import task_check
 
 Call = Callable[[], Array]
 """Launches a task and returns its result."""
@@ -36,36 +32,24 @@ Call = Callable[[], Array]
 
 def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
     """Launches the task. `reads` are on the device, or host arrays that `ops` copies there."""
-    if task.op == "gemm":
-        made = ops.gemm(
-            device, reads["a"], reads["b"], out, bias=_row(reads.get("bias")), **task.options
-        )
-    elif task.op == "conv2d":
-        made = ops.conv2d(
-            device, reads["x"], reads["w"], _row(reads.get("bias")), out, **task.options
-        )
-    elif task.op == "map":
-        made = ops.map(device, task.expression, out=out, **reads, **task.numbers)  # type: ignore[arg-type]
-    elif task.op == "layout":
-        made = ops.layout(device, reads["a"], out=out, **task.options)
-    else:
-        a = reads["a"] if task.expression is None else _lazy(task, reads)
-        made = ops.reduce(device, a, **task.options)
+    made = operation_of(task).launch(device, task, reads, out)
     if isinstance(made, Array):
         return made
-    # A reduction of a host array returned its result on the host: copy it to the device.
+    # A task of host arrays alone may return its result on the host: copy it to the device.
     return device.array(np.asarray(made))
 
 
-def _row(bias: Any) -> Any:
-    """Returns a bias as a row [n], whichever axis it was along."""
-    if isinstance(bias, Constant):
-        bias = bias.array("bias", bias.device)
-    return bias if bias is None or bias.ndim == 1 else bias.reshape(-1)
+def copies(reads: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Returns copies of the operands of a task, after a wait for the work that computes them.
 
-
-def _lazy(task: Task, reads: Mapping[str, Any]) -> Any:
-    return ops.lazy(task.expression, **reads, **task.numbers)  # type: ignore[arg-type]
+    The copies are made before the task runs, because the task may overwrite an operand.
+    """
+    made = {}
+    for name, x in reads.items():
+        if isinstance(x, Array) and x.fence is not None:
+            x.fence.wait()
+        made[name] = np.array(x.numpy() if isinstance(x, Array) else x)
+    return made
 
 
 class Watch:
@@ -84,14 +68,8 @@ class Watch:
         """Seconds that each wait may take beyond its device's `timeout_s`."""
         self.stopped: threading.Event | None = None
         """For a run in lanes: set when the caller was interrupted. None without lanes."""
-        self.in_s = 0.0  # seconds that copies took since the previous task of the run
-        self.came: list[Span] = []
-        self.decided: Span | None = None
-        if self.trace is not None:
-            now = time.perf_counter_ns()
-            self.decided = self.trace.span(
-                PLAN, "graph", now, now, predicted_s=kept.plan.predicted_s, by=kept.plan.by
-            )
+        self.clocked = Stopwatch(executor, self.trace)
+        self.clocked.decide("graph", predicted_s=kept.plan.predicted_s, by=kept.plan.by)
 
     def wait(self, fence: Fence | None) -> None:
         """Waits for the fence of a task or transfer of this run. Raises as Fence.wait does.
@@ -120,14 +98,13 @@ class Watch:
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()
-        given = task_check.copies(task, reads)
+        given = copies(reads)
         made = call()
-        begin_ns = time.perf_counter_ns()
-        wrong = task_check.wrong(task, made, given, inspector.chance)
+        if made.fence is not None:
+            made.fence.wait()
         name = " + ".join(task.made_of)
-        if self.trace is not None:
-            now = time.perf_counter_ns()
-            self.trace.span(VALIDATE, name, begin_ns, now, device=uri, wrong=wrong)
+        look = partial(operation_of(task).wrong, task, made.numpy(), given, inspector.chance)
+        wrong = self.clocked.check(name, uri, look)
         if wrong:
             raise WrongResult(f"{uri}: {name} gave a wrong result: {wrong}")
         return made
@@ -139,29 +116,22 @@ class Watch:
             made = call()
             self.executor.load.gave(device, plan.end_s - plan.start_s)
             return made
-        clock = self.executor.clock_of(device)
         self.wait(pending(device))
-        begin_ns, begin = time.perf_counter_ns(), clock()
-        made = call()
-        self.wait(made.fence)
-        seconds = clock() - begin
+        made = self.clocked.step(
+            device, COMPUTE, " + ".join(plan.made_of), lambda: self._ended(call()),
+            size=plan.work.size, predicted_s=plan.end_s - plan.start_s,
+        )  # fmt: skip
         # A result for the host is copied only when the caller reads it. The time of that copy is
         # unknown here, which None means.
         out_s = None if plan.work.out_place else 0.0
-        into, self.in_s = self.in_s, 0.0
+        into, seconds = self.clocked.lap(IN), self.clocked.lap(COMPUTE)
         self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)
         if self.tells:
             self.executor.tell("ran", plan.work.op, uri, plan.work.size, seconds)
-        if self.trace is not None:
-            span = self.trace.span(
-                (uri, COMPUTE), " + ".join(plan.made_of), begin_ns, time.perf_counter_ns(),
-                size=plan.work.size, predicted_s=plan.end_s - plan.start_s,
-            )  # fmt: skip
-            assert self.decided is not None
-            self.trace.flow("decision", self.decided, span)
-            for source in self.came:
-                self.trace.flow("operand", source, span)
-            self.came = []
+        return made
+
+    def _ended(self, made: Array) -> Array:
+        self.wait(made.fence)
         return made
 
     def moving(self, step: Bring, move: Call) -> Array:
@@ -169,17 +139,12 @@ class Watch:
         if not self.waits:
             return move()
         device = self.executor.devices[step.uri]
-        clock = self.executor.clock_of(device)
         self.wait(pending(device))
-        begin_ns, begin = time.perf_counter_ns(), clock()
-        made = move()
-        self.wait(pending(device))
-        self.in_s += clock() - begin
-        if self.trace is not None:
-            self.came.append(
-                self.trace.span(
-                    (step.uri, INTO), step.source or "operand", begin_ns, time.perf_counter_ns(),
-                    nbytes=step.value.nbytes,
-                )
-            )  # fmt: skip
-        return made
+
+        def moved() -> Array:
+            made = move()
+            self.wait(pending(device))
+            return made
+
+        name = step.source or "operand"
+        return self.clocked.step(device, IN, name, moved, nbytes=step.value.nbytes)

@@ -1,4 +1,4 @@
-"""Describes plans and devices as text."""
+"""Describes devices as text."""
 
 from __future__ import annotations
 
@@ -6,73 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.work import Candidate, Cost, Measured, Plan
+from sparkle_drv.sched.model.explain import seconds
+from sparkle_drv.sched.operations.table import rate_unit
 from sparkle_drv.types import DeviceInfo, in_common
-
-NOTHING = "nothing was planned yet"
-LOOKS = ", to learn about a device that was idle for long"
-_STEPS = (
-    ("compute", "compute_s"), ("in", "in_s"), ("out", "out_s"), ("convert", "convert_s"),
-)  # fmt: skip
-_PARTS = (*_STEPS, ("queue", "wait_s"), ("risk", "risk_s"))
-
-
-def plan(kept: KeptPlan | None) -> str:
-    """Describes a plan: one line per candidate, the chosen one first, then the last
-    measured times.
-    """
-    return NOTHING if kept is None else text(kept.so_far)
-
-
-def text(plan: Plan) -> str:
-    """Describes a Plan: its work, a line per candidate, and the times of a run if it has them."""
-    work = plan.work
-    moved = sum(x.nbytes for x in work.operands)
-    lines = [
-        f"{work.op}, size {work.size:.4g}: {moved} bytes in, {work.out_nbytes} bytes out"
-        + (LOOKS if plan.explores else "")
-    ]
-    lines += [
-        f"before it {x.nbytes} bytes go through {x.convert}" for x in work.operands if x.convert
-    ]
-    lines += [candidate(c, i == 0) for i, c in enumerate(plan.candidates)]
-    cost = plan.candidates[0].cost
-    if plan.measured is not None and cost is not None:
-        lines.append(measured(plan.measured, cost))
-    return "\n".join(lines)
-
-
-def measured(took: Measured, cost: Cost) -> str:
-    """Describes the times of a run beside the predicted ones: the total, then each part."""
-    parts = []
-    for name, field in _STEPS:
-        value = getattr(took, field)
-        found = "not measured" if value is None else seconds(value)
-        parts.append(f"{name} {found} / {seconds(getattr(cost, field))}")
-    told = [field for _, field in _STEPS if getattr(took, field) is not None]
-    predicted = sum(getattr(cost, field) for field in told or [field for _, field in _STEPS])
-    times = f", {took.total_s / predicted:.2f} times what was predicted" if predicted else ""
-    return (
-        f"measured {seconds(took.total_s)}{times}; measured / predicted: {', '.join(parts)}; "
-        "sync is part of compute"
-    )
-
-
-def candidate(one: Candidate, chosen: bool) -> str:
-    """Describes one candidate device: what it would cost, and why it was not chosen."""
-    mark = "->" if chosen else "  "
-    if one.cost is None:
-        return f"{mark} {one.device}: cannot: {one.why}"
-    why = "".join(f"; {text}" for text in (one.why, one.basis) if text)
-    return f"{mark} {one.device}: {_cost(one.cost)}{why}"
-
-
-def _cost(cost: Cost) -> str:
-    parts = [(name, getattr(cost, field)) for name, field in _PARTS]
-    shown = ", ".join(f"{name} {seconds(value)}" for name, value in parts if value > 0)
-    return f"{seconds(cost.total_s)} ({shown})"
 
 
 def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
@@ -105,7 +42,7 @@ def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> 
                 lines.append(f"    {way}: {seconds(line.a)} and {rate}")
         for (op, uri), speed in sorted(costs.speeds.items()):
             if uri == device.uri:
-                rate = f"{1e-9 / speed.line.b:.4g} {_unit(op)}" if speed.line.b else "no rate"
+                rate = f"{1e-9 / speed.line.b:.4g} {rate_unit(op)}" if speed.line.b else "no rate"
                 lines.append(
                     f"    {op}: {seconds(speed.line.a)} and {rate}, scatter {speed.noise:.0%}, "
                     f"{speed.runs} runs" + ", predicted" * speed.predicted
@@ -134,15 +71,6 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
     return found
 
 
-def _unit(op: str) -> str:
-    """Returns the unit of the rate of a class of work: GB/s, GFLOPS, or Gelements/s for a user's
-    kernel.
-    """
-    if op.startswith("dispatch"):
-        return "Gelements/s"
-    return "GB/s" if op.startswith(("map", "reduce", "layout")) else "GFLOPS"
-
-
 def _measured(uri: str, costs: Costs) -> str:
     """Describes the device's best measured rate in each unit: GFLOPS, GB/s and Gelements/s. Leaves
     out a unit in which no class of work was measured. Adds the least latency of all classes.
@@ -152,7 +80,7 @@ def _measured(uri: str, costs: Costs) -> str:
     lines = {op: speed.line for (op, at), speed in known if at == uri}
     for op, line in lines.items():
         if line.b:
-            unit = _unit(op)
+            unit = rate_unit(op)
             best[unit] = max(best.get(unit, 0.0), 1e-9 / line.b)
     if not lines:
         return "nothing measured yet"
@@ -182,13 +110,3 @@ def _peers(device: Device, given: Sequence[Device]) -> str:
     same = [d.uri for d in given if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""
     return (f"peers: {', '.join(same)}" if same else "no peers") + memory
-
-
-def seconds(value: float) -> str:
-    """Returns seconds as text with a unit: "12.3 us"."""
-    if not value:
-        return "0 s"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value * 1e9:.3g} ns"

@@ -19,8 +19,9 @@ from sparkle_drv.sched.decide.choose import Impossible, choose
 from sparkle_drv.sched.decide.dag import Schedule
 from sparkle_drv.sched.decide.place_graph import placed
 from sparkle_drv.sched.model.costs import Costs, Node, Reliability, Unmeasured
+from sparkle_drv.sched.model.plan import Plan
 from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
-from sparkle_drv.sched.model.work import Operand, Plan, Work
+from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.sched.shard.divide import Axis, Divided, Wanted, divide
 
 VERSION = 7

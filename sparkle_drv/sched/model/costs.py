@@ -7,8 +7,8 @@ that runs work updates them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sparkle_drv.mesh.links.line import Line, Point, fit
 from sparkle_drv.mesh.links.network import HOST
@@ -202,6 +202,17 @@ class Costs:
         self.nodes[device].reliability.ran(failed=False)
         self.spare_s += EXPLORE * seconds
         self.runs[op] = self.last[op, device] = self.runs.get(op, 0) + 1
+
+    def beside(self, queued_s: Mapping[str, float]) -> Costs:
+        """Returns these costs, with seconds of unfinished work by URI. The result shares all else,
+        so it is for reading, before these costs change.
+        """
+        if not queued_s:
+            return self
+        nodes = {
+            uri: replace(node, queued_s=queued_s.get(uri, 0.0)) for uri, node in self.nodes.items()
+        }
+        return replace(self, nodes=nodes)
 
     def queued(self, device: str, seconds: float) -> None:
         """Records that the device has `seconds` of unfinished work."""

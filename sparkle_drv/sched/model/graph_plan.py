@@ -6,8 +6,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from .traffic import Traffic
+from .explain import LOOKS, candidate, measured, seconds
 from .work import Candidate, Measured, Work
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a task reads and writes."""
+
+    reads_nbytes: int
+    writes_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """The sum of bytes read and written."""
+        return self.reads_nbytes + self.writes_nbytes
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,8 @@ class TaskPlan:
     candidates: tuple[Candidate, ...]
     """Every device that was considered, the chosen one first. Each cost is as if the task ran
     alone."""
+    changes_layout: bool = False
+    """Whether the task only changes the layout of an array."""
     measured: Measured | None = field(default=None, compare=False)
     """Times of the task's last measured run, while nothing else ran; None before the first. `in_s`
     is the time of all copies just before the task. `out_s` is None for a result wanted on the host,
@@ -113,13 +128,44 @@ class GraphPlan:
     @property
     def convert_s(self) -> float:
         """Predicted seconds of tasks that change a layout."""
-        layouts = (task for task in self.tasks if task.work.op.startswith("layout"))
+        layouts = (task for task in self.tasks if task.changes_layout)
         return sum(task.end_s - task.start_s for task in layouts)
 
     @property
     def traffic_nbytes(self) -> int:
         """Bytes that tasks read and write, and that moves read and write."""
         return sum(t.traffic.nbytes for t in self.tasks) + sum(2 * m.nbytes for m in self.moves)
+
+    def explain(self) -> str:
+        """Returns the plan as text: one line per task with its candidates and times below, then
+        totals, bytes and memory.
+        """
+        lines = [
+            f"graph: {len(self.tasks)} tasks on {', '.join(self.devices)}, "
+            f"predicted {seconds(self.predicted_s)} ({self.by})" + (LOOKS if self.explores else "")
+        ]
+        lines += _micro(self)
+        shown = set[int]()
+        for at, task in enumerate(self.tasks):
+            # Of the micro-batches of a layer, only the first is shown.
+            if self.micro and self.micro.count > 1:
+                if self.micro.layers[at] in shown:
+                    continue
+                shown.add(self.micro.layers[at])
+            lines.append(
+                f"{' + '.join(task.made_of)} on {task.device}: {seconds(task.start_s)} to "
+                f"{seconds(task.end_s)}; reads {task.traffic.reads_nbytes} bytes, writes "
+                f"{task.traffic.writes_nbytes}"
+            )
+            lines += [f"    {candidate(c, i == 0)}" for i, c in enumerate(task.candidates)]
+            cost, took = task.candidates[0].cost, task.measured
+            if cost is not None and took is not None:
+                lines.append(f"    {measured(took, cost)}")
+        if self.convert_s or self.otherwise_s:
+            other = f", {seconds(self.otherwise_s)} in all otherwise" if self.otherwise_s else ""
+            lines.append(f"changes of layout take {seconds(self.convert_s)}{other}")
+        lines += [f"{uri} alone: {seconds(s)}" for uri, s in self.alone_s.items()]
+        return "\n".join([*lines, *_bytes(self)])
 
 
 @dataclass
@@ -140,3 +186,34 @@ class KeptGraph:
             self.plan,
             tasks=tuple(replace(task, measured=self.measured.get(at)) for at, task in tasks),
         )
+
+
+def _micro(plan: GraphPlan) -> list[str]:
+    """Describes how the batch is cut, the bound, and the stages of the pipeline."""
+    micro = plan.micro
+    if micro is None:
+        return []
+    others = ", ".join(f"{n}: {seconds(s)}" for n, s in sorted(micro.predicted_s.items()))
+    word = "micro-batches" if micro.count > 1 else "micro-batch"
+    lines = [
+        f"{micro.count} {word} of a batch of {micro.extent} (of {others}); at least "
+        f"{seconds(micro.bound_s)}, predicted {plan.gap:.1%} above"
+    ]
+    stages: list[tuple[str, list[str]]] = []
+    named = dict(zip(reversed(micro.layers), reversed(plan.tasks), strict=True))
+    for _, task in sorted(named.items()):
+        if not stages or stages[-1][0] != task.device:
+            stages.append((task.device, []))
+        stages[-1][1].append(" + ".join(task.made_of))
+    return lines + [f"stage {i}, {uri}: {', '.join(s)}" for i, (uri, s) in enumerate(stages, 1)]
+
+
+def _bytes(plan: GraphPlan) -> list[str]:
+    moved = sum(move.nbytes for move in plan.moves)
+    lines = [f"{plan.traffic_nbytes} bytes read and written, {moved} of them moved between devices"]
+    for uri, memory in plan.memory.items():
+        lines.append(
+            f"{uri}: {memory.peak_nbytes} bytes for what is between tasks, "
+            f"{memory.naive_nbytes} without reuse; {memory.kept_nbytes} for what stays"
+        )
+    return lines

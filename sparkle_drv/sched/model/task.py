@@ -1,5 +1,5 @@
-"""Arrays and tasks of a task graph, as plain data. Recording makes them, fusing changes them,
-placing and running read them.
+"""Arrays and tasks, as plain data. A call outside a graph is one Task. Recording a graph makes
+Tasks, fusing changes them, planning and running read them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.shapes import space
-from sparkle_drv.ops.shapes.geometry import FORM, Geometry, geometry
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,8 @@ class Fold:
     scale: Graph | None
     shift: Graph | None
     positive: bool
+    weights: str
+    """The operand of the product that is w."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Task:
     """One operation. `reads` maps the argument names of the function in `ops` to arrays."""
 
     op: str
-    """gemm, conv2d, map, reduce or layout."""
+    """Name of the operation, a key of sched/operations/table.py."""
     reads: Mapping[str, Value]
     out: Value
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Task:
         """
         if self.fold is None:
             return ()
-        return ("bias",) if self.fold.scale is None else ("bias", self.weights)
+        return ("bias",) if self.fold.scale is None else ("bias", self.fold.weights)
 
     @property
     def common(self) -> tuple[int, ...]:
@@ -119,21 +120,15 @@ class Task:
         folded = self.fold.reads if self.fold else {}
         return tuple(dict.fromkeys((*self.reads.values(), *folded.values())))
 
-    @property
-    def geometry(self) -> Geometry:
-        """The geometry of a convolution."""
-        how = {name: self.options[name] for name in FORM}
-        return geometry(self.reads["x"].shape, self.reads["w"].shape, **how)
 
-    @property
-    def channels(self) -> int:
-        """The axis of a product's result along which its bias lies."""
-        return 1 if self.op == "conv2d" and self.options.get("layout") != "NHWC" else -1
+@dataclass(frozen=True)
+class Conversion:
+    """A change of an operand's layout before a task, on the same device. `task` makes the operand
+    of this name.
+    """
 
-    @property
-    def weights(self) -> str:
-        """The name of the operand that has the product's output channels."""
-        return "w" if self.op == "conv2d" else "b"
+    operand: str
+    task: Task
 
 
 def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:

@@ -1,4 +1,4 @@
-"""Work, its cost, and the plan for it: plain data that planner, executor and trace share."""
+"""Work, its cost and its times: plain data that planner, executor and trace share."""
 
 from __future__ import annotations
 
@@ -106,31 +106,3 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A decision for one call, and the candidates that it was made from."""
-
-    work: Work
-    candidates: tuple[Candidate, ...]
-    """Every device that was considered, the chosen one first, then by predicted time."""
-    explores: bool = False
-    """Whether a device was chosen that is not predicted to be best, to learn its speed."""
-    measured: Measured | None = field(default=None, compare=False)
-    """Times of the plan's last measured run; None before the first. Decisions and journals do not
-    use them; `Context.last_plan` shows them."""
-
-    @property
-    def device(self) -> str:
-        """URI of the chosen device."""
-        return self.candidates[0].device
-
-    @property
-    def predicted_s(self) -> float:
-        """Predicted seconds of the chosen candidate."""
-        cost = self.candidates[0].cost
-        return cost.total_s if cost else 0.0
-
-    @property
-    def extra_s(self) -> float:
-        """Predicted seconds beyond the fastest candidate; 0 unless the plan explores."""
-        totals = [c.cost.total_s for c in self.candidates if c.cost]
-        return self.predicted_s - min(totals) if totals else 0.0

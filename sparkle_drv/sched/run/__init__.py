@@ -3,17 +3,16 @@
 The package probes devices, moves arrays, runs what decide chose, and reports times to model. Task
 graphs are in sched/graph. graph and `sparkle_drv.context` call this package.
 
+    calls.py              entry of each call: looks up its plan, and calls ops if there is one
     local.py              LocalExecutor: runs decisions, times them, reports to model
-    fast_path.py          entry of each call: looks up its plan, and calls ops if there is one
-    calls.py              the operations of a Context: gemm, conv2d, map, reduce, layout
     call_plan.py          from a call to its plan: kept, or decided again when a device is busy
-    estimates.py          plans of calls that are not made
-    shard_calls.py        the operations that several devices may share: how each is cut
+    unplanned.py          calls without a plan: bound to a device, empty, or refused by ops
     sharding.py           one call on several devices: decides which device does what
+    shared_plan.py        KeptShards: that decision, and the outcome of its last run
     shards.py             does the pieces of such a call: threads of each device
     kernel_calls.py       a user's kernel on one device or several
-    user_kernels.py       checks that kernel and its arguments before anything is submitted
-    argument_checks.py    refuses what ops would refuse, before anything is measured
+    failures.py           failures of a device after which another one can do the work
+    inspector.py          draws by chance which results are checked
     arrays.py             ContextArray: which copies there are, and which are valid
     constants.py          ContextConstant: weights, copied to a device at first use
     foreign.py            arrays of other libraries among the arguments
@@ -22,7 +21,7 @@ graphs are in sched/graph. graph and `sparkle_drv.context` call this package.
     health_monitor.py     heartbeats: feeds the health of devices
     ways.py               copies an array to a device, by peer or over the host
     timed_steps.py        a call as timed steps: copy in, convert layout, compute, copy out
-    traced_calls.py       a call as a span for each step, while a trace is recorded
+    stopwatch.py          Stopwatch: times steps; in a trace, a span for each
     call_spans.py         whole calls and moves of arrays as spans of a trace
     trace_files.py        starts traces and journals, writes their files
 """

@@ -61,18 +61,18 @@ def apart(x: Any, out: Any) -> Any:
     return x.copy() if np.may_share_memory(x, out) else x
 
 
-def here(given: Iterable[Any], uri: str) -> list[Any]:
-    """Returns the arguments, with a ContextArray or ContextConstant replaced by its copy on
-    `uri`.
+def here(operands: Iterable[Any], uri: str) -> list[Any]:
+    """Returns each argument as `there` does."""
+    return [there(x, uri) for x in operands]
+
+
+def there(x: Any, uri: str) -> Any:
+    """Returns an argument as a device takes it: the copy on `uri` of a ContextArray or
+    ContextConstant, another one unchanged.
     """
-    return [
-        x._read(uri)
-        if isinstance(x, ContextArray)
-        else x.on(uri)
-        if isinstance(x, ContextConstant)
-        else x
-        for x in given
-    ]
+    if isinstance(x, ContextArray):
+        return x._read(uri)
+    return x.on(uri) if isinstance(x, ContextConstant) else x
 
 
 def on_host(x: Any) -> np.ndarray[Any, Any]:
@@ -194,7 +194,7 @@ class ContextArray(Shaped, Operators):
 
     def of(self, executor: LocalExecutor) -> bool:
         """Returns whether the array belongs to this executor's Context."""
-        return self._executor is executor.own
+        return self._executor is executor
 
     @property
     def fence(self) -> Fence | None:

@@ -8,16 +8,17 @@ has more seconds of queued work than that, each call is decided again with the q
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose, slack_s, too_large
 from sparkle_drv.sched.decide.kept_plan import EARLY, SETTLED, KeptPlan
-from sparkle_drv.sched.model.conversion import Conversion
-from sparkle_drv.sched.model.operations import Class
-from sparkle_drv.sched.model.work import Operand, Plan, Work
+from sparkle_drv.sched.model.plan import Plan
+from sparkle_drv.sched.model.work import Operand, Work
+from sparkle_drv.sched.model.work_class import Class
+from sparkle_drv.sched.operations.operation import Request
+from sparkle_drv.sched.operations.table import operation_of
 
 from . import ways
 from .arrays import ContextArray
@@ -32,32 +33,19 @@ BUSY_S = 2e-4
 """Seconds of queued work below which a device is not avoided: deciding takes as long."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call to plan. The fields are arguments of LocalExecutor.run."""
-
-    describe: Callable[[], tuple[Class, float, int]]
-    operands: Sequence[Any]
-    out: Any
-    convert: Conversion | None
-    known: bool = False
-    """Whether the caller has already measured the devices for this call."""
-
-
 def kept_plan(
-    executor: LocalExecutor,
-    call: Call,
-    key: object,
-    uris: tuple[str, ...],
+    executor: LocalExecutor, request: Request, key: object, uris: tuple[str, ...],
     barred: Mapping[str, str],
-    before: KeptPlan | None,
-) -> KeptPlan:
-    """Returns the best plan on idle devices, and keeps it in `executor.plans` under `key`. `before`
-    is the previous plan under this key, if there is one. Raises Impossible if no device can do the
-    call.
+) -> KeptPlan:  # fmt: skip
+    """Returns the best plan on idle devices, and keeps it in `executor.plans` under `key`. Raises
+    Impossible if no device can do the call.
     """
-    work, arrays = _known(executor, call, uris, barred)
-    kept = _decided(executor, work, arrays, uris, barred)
+    before = executor.plans.get(key)
+    work = work_of(executor, request, uris)
+    measure(executor, request, work, uris, barred)
+    kept = _decided(executor, work, uris, barred, {})
+    kept.direct = request.is_direct
+    kept.sync = kept.sync and kept.direct
     if len(executor.plans) >= KEPT:
         executor.plans.clear()
     if before is not None:
@@ -70,13 +58,13 @@ def kept_plan(
     return kept
 
 
-def idle_plan(
-    executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
-) -> Plan:
-    """Returns the best plan on idle devices, for a call that is not made. Raises Impossible if no
-    device can do the call.
+def plan(executor: LocalExecutor, request: Request, uris: tuple[str, ...]) -> Plan:
+    """Returns the best plan on idle devices. Changes nothing but what it has to measure. Raises
+    Impossible if no device can do the call.
     """
-    work, _ = _known(executor, call, uris, barred)
+    barred = executor.hung(uris)
+    work = work_of(executor, request, uris)
+    measure(executor, request, work, uris, barred)
     with executor.deciding:
         return choose(executor.costs, work, uris, barred)
 
@@ -91,98 +79,100 @@ def is_busy(executor: LocalExecutor, kept: KeptPlan) -> bool:
 
 
 def beside_others(
-    executor: LocalExecutor,
-    call: Call,
-    key: tuple[Any, ...],
-    uris: tuple[str, ...],
-    barred: Mapping[str, str],
-    kept: KeptPlan,
-) -> KeptPlan:
+    executor: LocalExecutor, request: Request, key: tuple[Any, ...], uris: tuple[str, ...],
+    barred: Mapping[str, str], kept: KeptPlan,
+) -> KeptPlan:  # fmt: skip
     """Returns the best plan if queued work is counted. `kept` is the best plan on idle devices.
 
     The result is `kept`, or a plan for another device. A plan for another device is kept, too, to
     learn from its runs.
     """
-    work, arrays = _known(executor, call, uris, barred)
-    with executor.deciding:
-        for uri, device in executor.devices.items():
-            executor.tell("queued", uri, executor.load.queued_s(device))
-        try:
-            found = _decided(executor, work, arrays, uris, barred)
-        finally:
-            for uri in executor.devices:
-                executor.tell("queued", uri, 0.0)
-    if found.device is kept.device:
+    work = work_of(executor, request, uris)
+    queued_s = {uri: executor.load.queued_s(device) for uri, device in executor.devices.items()}
+    busy = _decided(executor, work, uris, barred, queued_s)
+    busy.direct = request.is_direct
+    if busy.device is kept.device:
         return kept
-    beside = (*key, found.device.uri)
-    before = executor.plans.setdefault(beside, found)
+    beside = (*key, busy.device.uri)
+    before = executor.plans.setdefault(beside, busy)
     if before.due:
-        executor.plans[beside] = before = found
-    before.plan = found.plan
+        executor.plans[beside] = before = busy
+    before.plan = busy.plan
     return before
 
 
-def _known(
-    executor: LocalExecutor, call: Call, uris: tuple[str, ...], barred: Mapping[str, str]
-) -> tuple[Work, bool]:
-    """Measures the devices and links whose speed for this call is unknown. Returns the call as
-    Work, and whether the call uses ContextArrays.
-    """
-    kind, size, out_nbytes = call.describe()
-    given = [x for x in call.operands if x is not None]
-    arrays = any(x.__class__ is ContextArray for x in (*given, call.out))
-    convert, costs = call.convert, executor.costs
-    operands = tuple(
-        _operand(x, convert if convert and convert.at == i else None)
-        for i, x in enumerate(call.operands)
-        if x is not None
-    )
-    lacking = executor.lacking(kind, uris)
-    work = Work(kind.name, size, operands, out_nbytes, "" if arrays else HOST, lacking)
+def measure(
+    executor: LocalExecutor, request: Request, work: Work, uris: tuple[str, ...],
+    barred: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Measures the devices and links whose speed for this call is unknown."""
+    nodes = executor.costs.nodes
     able = [  # the devices to measure: those with room for the work
-        uri
-        for uri in uris
-        if uri not in barred and not too_large(work, costs.nodes[uri].memory_nbytes)
+        uri for uri in uris if uri not in barred and not too_large(work, nodes[uri].memory_nbytes)
     ]
-    if not call.known:
-        for one in (kind, *((convert.kind,) if convert else ())):
-            executor.know(one, able)
-    if arrays:
-        ways.know(executor, {place for x in given for place in _places(x)}, able)
-    return work, arrays
+    if not request.measured:
+        for kind in _classes(request):
+            executor.know(kind, able)
+    if not work.out_place:
+        ways.know(executor, {place for x in work.operands for place in x.places}, able)
+
+
+def work_of(executor: LocalExecutor, request: Request, uris: Sequence[str]) -> Work:
+    """Returns the call as Work, with the places where its operands are now."""
+    task = request.task
+    assert task is not None
+    kind, size = request.operation.work_class(task)
+    operands = request.operands
+    arrays = any(x.__class__ is ContextArray for x in (*operands.values(), request.out))
+    return Work(
+        kind.name, size, tuple(_operand(request, name, x) for name, x in operands.items()),
+        task.out.nbytes, "" if arrays else HOST, executor.lacking(kind, uris),
+    )  # fmt: skip
+
+
+def _classes(request: Request) -> list[Class]:
+    """Returns the classes of work of a call: its own, and that of a change of layout before it."""
+    task, conversion = request.task, request.conversion
+    assert task is not None
+    kinds = [request.operation.work_class(task)[0]]
+    if conversion is not None:
+        kinds.append(operation_of(conversion.task).work_class(conversion.task)[0])
+    return kinds
 
 
 def _decided(
-    executor: LocalExecutor, work: Work, arrays: bool, uris: tuple[str, ...],
-    barred: Mapping[str, str],
+    executor: LocalExecutor, work: Work, uris: tuple[str, ...], barred: Mapping[str, str],
+    queued_s: Mapping[str, float],
 ) -> KeptPlan:  # fmt: skip
-    costs = executor.costs
     with executor.deciding:
+        costs, journal = executor.costs.beside(queued_s), executor.journal
         plan = choose(costs, work, uris, barred)
-        if executor.journal is not None:
-            executor.journal.decided(work, uris, plan, barred)
+        if journal is not None:
+            for uri, seconds in queued_s.items():
+                journal.record_call("queued", uri, seconds)
+            journal.decided(work, uris, plan, barred)
+            for uri in queued_s:
+                journal.record_call("queued", uri, 0.0)
         if plan.explores:
             executor.tell("explored", plan.extra_s)
         slack = slack_s(costs, plan)
     cost = plan.candidates[0].cost
     assert cost is not None
-    return KeptPlan(
-        plan,
-        executor.devices[plan.device],
-        cost.compute_s,
-        slack,
-        EARLY,
-        sync=not arrays and costs.nodes[plan.device].unified,
-    )
+    unified = costs.nodes[plan.device].unified
+    sync = work.out_place == HOST and unified
+    device = executor.devices[plan.device]
+    return KeptPlan(plan, device, cost.compute_s, slack, EARLY, sync=sync)
+
+
+def _operand(request: Request, name: str, x: Any) -> Operand:
+    conversion = request.conversion
+    if conversion is None or conversion.operand != name:
+        return Operand(x.nbytes, _places(x))
+    kind, _ = operation_of(conversion.task).work_class(conversion.task)
+    return Operand(x.nbytes, _places(x), kind.name, conversion.task.out.nbytes)
 
 
 def _places(x: Any) -> frozenset[str]:
     if isinstance(x, ContextConstant):
         return frozenset((HOST, *x.places))
     return frozenset(x.places if isinstance(x, ContextArray) else (HOST,))
-
-
-def _operand(x: Any, convert: Conversion | None) -> Operand:
-    if convert is None:
-        return Operand(x.nbytes, _places(x))
-    return Operand(x.nbytes, _places(x), convert.kind.name, convert.nbytes)

@@ -1,21 +1,24 @@
 """Records spans of a trace for whole calls of a Context and its arrays.
 
 Whole calls have a track of their own in the trace. The parts of a call are on other tracks
-(traced_calls.py). A call that has only one part is on the track of that part, too. Without a trace,
+(stopwatch.py). A call that has only one part is on the track of that part, too. Without a trace,
 a call costs one more `if`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from sparkle_drv.telemetry.trace import Trace
 
 CALLS = ("host", "calls")
 """Track of whole calls."""
+PLAN = ("host", "plan")
+"""Track of decisions."""
 TRACE = ("host", "trace")
 """Track of the cost of recording."""
 COMPUTE, INTO, BACK, MEMORY = "compute", "h2d", "d2h", "memory"
@@ -45,11 +48,26 @@ def call(function: Call) -> Call:
     return cast(Call, noted)
 
 
+@contextlib.contextmanager
+def whole(trace: Trace, name: str) -> Iterator[None]:
+    """Records the `with` block as a whole call."""
+    begin = trace.call_ns = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        trace.noted.append((CALLS, name, begin, time.perf_counter_ns()))
+
+
 def part(trace: Trace, uri: str, queue: str, name: str, **about: Any) -> None:
     """Records the time since the current call began as a span on the track (`uri`, `queue`)."""
     end = time.perf_counter_ns()
     trace.span((uri, queue), name, trace.call_ns, end, **about)
     noting(trace, end)
+
+
+def checked(trace: Trace) -> None:
+    """Records the time of the current call's argument checks."""
+    trace.noted.append((PLAN, "check", trace.call_ns, time.perf_counter_ns()))
 
 
 def noting(trace: Trace, begin_ns: int) -> None:

@@ -13,67 +13,46 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from sparkle_drv.core.array import Array
 from sparkle_drv.core.deferred.waiting_arrays import WaitingArrays
 from sparkle_drv.core.device import Device
 from sparkle_drv.core.queue import Queue
-from sparkle_drv.errors import DeviceLost, FenceTimeout, KernelFault, OutOfDeviceMemory
+from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.mesh.lanes.array_runner import Ways
-from sparkle_drv.mesh.lanes.transports import NoWay
 from sparkle_drv.mesh.links.line import Point
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.mesh.links.probe import FAILURES as FAILED_PROBES
 from sparkle_drv.mesh.survey_result import LINK, named
-from sparkle_drv.sched.check.inspector import Inspector
-from sparkle_drv.sched.check.validate import Check
 from sparkle_drv.sched.decide.choose import after
 from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal.journal import Journal, tell
-from sparkle_drv.sched.model.conversion import Conversion
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.load import Load
-from sparkle_drv.sched.model.operations import Class, Predicted
 from sparkle_drv.sched.model.profile import Profile
 from sparkle_drv.sched.model.work import Measured
+from sparkle_drv.sched.model.work_class import Class, Predicted
+from sparkle_drv.sched.operations.operation import Request
+from sparkle_drv.sched.operations.table import LAYOUT, PEAK
+from sparkle_drv.sched.shard.terms import Terms
 from sparkle_drv.telemetry import progress
 from sparkle_drv.telemetry.trace import Trace
 
-from . import call_plan, probe, timed_steps, traced_calls, ways
-from .arrays import ContextArray, apart, check_own, here, on_host
+from . import call_plan, call_spans, probe, timed_steps, unplanned, ways
+from .arrays import ContextArray, apart, on_host, there
+from .failures import FAILURES, WrongResult, may_be_redone
 from .health_monitor import HealthMonitor, Remains
+from .inspector import Inspector
+from .shared_plan import KeptShards
+from .stopwatch import Stopwatch
+from .unplanned import changed_on
 
 log = logging.getLogger("sparkle_drv.sched")
-
-FAILURES = (DeviceLost, FenceTimeout, KernelFault, NoWay, OutOfDeviceMemory)
-"""Failures of a device after which another one can do the work."""
-
-Run = Callable[[Device, Sequence[Any], Any], Any]
-"""Runs an operation: (device, operands there, out there or None) -> what ops returned."""
-
-
-def may_be_redone(error: Exception, out: Any) -> bool:
-    """Returns whether another device may write `out` after this failure.
-
-    After a timeout the first device may still write. So no other device may then write numpy memory
-    or an Array of a device.
-    """
-    return not (isinstance(error, FenceTimeout) and isinstance(out, (np.ndarray, Array)))
-
-
-class WrongResult(KernelFault):
-    """A check of a result (validate.py) found an error."""
 
 
 class LocalExecutor:
     """Devices of this process, their costs, and the plans that were made."""
-
-    unplaced: Callable[[Sequence[Any]], Exception] | None = None
-    """In a stand-in that plans but runs nothing (estimates.py): the function that makes the error
-    for a call without a plan. None in a real executor."""
 
     def __init__(
         self,
@@ -91,25 +70,24 @@ class LocalExecutor:
         """URIs of the devices that need not be named to take part."""
         self.costs = Costs()
         self.clock = clock
-        self.last: KeptPlan | KeptGraph | None = None
+        self.last: KeptPlan | KeptGraph | KeptShards | None = None
         self.inspector: Inspector | None = None
         self.journal: Journal | None = None
         self.trace: Trace | None = None
         self.plans: dict[object, KeptPlan] = {}
-        """The plans, by the key of `run`. The key contains the URIs allowed; fast_path.py reads the
+        """The plans, by the key of `run`. The key contains the URIs allowed; calls.py reads the
         plans, too."""
         self.ways = Ways(self.devices)
         """Moves bytes for calls, graphs and meshes."""
         self.load = Load(devices)
-        self.shared: dict[object, Any] = {}
+        self.shared: dict[object, KeptShards] = {}
         """Decisions for calls that several devices may share (sharding.py)."""
         self.queues: dict[tuple[str, str], Queue] = {}
         """Queues for transfers beside work in the default queue, by (URI, direction); see
         operands.py."""
         self.waiting = WaitingArrays("a Context")
-        self.context: Any = None
-        """The Context that owns the executor and sets this field. Operators of its arrays call its
-        methods."""
+        self.usual_terms: Terms | None = None
+        """How devices share a call that says nothing of it; None if one device runs it."""
         self.health = HealthMonitor(self.devices, self.clock_of)
         self.remains = Remains()
         self._hung: set[str] = set()
@@ -128,13 +106,6 @@ class LocalExecutor:
             )
             if profile is not None:
                 self.learn(device.uri, profile.points(info), keep=False)
-
-    @property
-    def own(self) -> LocalExecutor:
-        """The executor itself. An object that stands in for an executor (estimates.py, sharding.py)
-        returns here the real one, which owns the arrays of its Context.
-        """
-        return self
 
     def check_open(self) -> None:
         """Raises DeviceLost once the executor's Context is closed, and in a forked child."""
@@ -232,7 +203,7 @@ class LocalExecutor:
                     self.tell("linked", source, to, points)
             else:
                 self.tell("probed", name, uri, points)
-                if name == "gemm_f32" and points:
+                if name == PEAK and points:
                     best = max(size / seconds for size, seconds in points) / 1e9
                     kept = keep and self.profile is not None
                     self.devices[uri].learned(kept, peak_gflops=best)
@@ -244,41 +215,27 @@ class LocalExecutor:
         self.plans.clear()
         self.shared.clear()
 
-    def run(
-        self,
-        key: tuple[Any, ...],
-        describe: Callable[[], tuple[Class, float, int]],
-        operands: Sequence[Any],
-        out: Any,
-        run: Run,
-        uris: tuple[str, ...],
-        check: Check,
-        convert: Conversion | None = None,
-        whole: bool = False,
-        known: bool = False,
-    ) -> Any:
+    def run(self, request: Request, key: tuple[Any, ...], uris: tuple[str, ...]) -> Any:
         """Decides, runs and learns: makes one call. If a device fails or gives a wrong result,
         another one does the call.
 
-        `key` is `uris` and all else that distinguishes calls. `describe` refuses what `ops` would,
-        and returns (class, size, bytes of the result). `check` checks the result when a check is
-        due. `convert` is the change of a ContextArray's layout. `whole` says that numpy operands
-        must not be copied to a device one by one, since the result would have other bits. `known`
-        says that the devices have been measured for this call.
+        `key` is `uris` and all else that distinguishes calls.
         """
         trace = self.trace  # one trace for this call, even if another thread starts or stops one
         if trace is not None:
-            traced_calls.checked(trace)
-        check_own(self, (*operands, out))
+            call_spans.checked(trace)
+        kept, out = self.plans.get(key), request.out
+        if kept is None and request.task is None:
+            return unplanned.run(self, request, uris)
+        operands = request.operands.values()
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         if moves and not (out is None or isinstance(out, ContextArray)):
-            describe()  # refuses this `out`, for which the plan of another call may be kept
+            assert request.task  # refuses this `out`, for which another call's plan may be kept
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             # Operands that `out` overlaps are copied: the check, or a second try, reads them after
             # `out` was written.
-            operands = [apart(x, out) for x in operands]
-        call = call_plan.Call(describe, operands, out, convert, known)
+            request = request.given({n: apart(x, out) for n, x in request.operands.items()})
         barred = self.hung(uris)
         left = tuple(uri for uri in uris if uri not in barred)
         failure: Exception | None = None
@@ -287,20 +244,18 @@ class LocalExecutor:
             kept = self.plans.get(key)
             if kept is None or kept.due:
                 with after(failure):
-                    kept = call_plan.kept_plan(self, call, key, uris, barred, kept)
+                    kept = call_plan.kept_plan(self, request, key, uris, barred)
             if moves and call_plan.is_busy(self, kept):
-                kept = call_plan.beside_others(self, call, key, uris, barred, kept)
+                kept = call_plan.beside_others(self, request, key, uris, barred, kept)
             measure = kept.begins()
             self.last = kept
             try:
                 if trace is not None or measure:
-                    result = self._stepped(
-                        kept, describe, operands, out, run, convert, whole, trace, begin_ns
-                    )
+                    result = self._stepped(kept, request, trace, begin_ns)
                 else:
-                    result = self._once(kept, operands, out, run, moves, convert)
+                    result = self._once(kept, request, moves)
                 if inspected:
-                    self._inspect(kept, check, operands, result, trace)
+                    self._inspect(kept, request, result, trace)
                 return result
             except ways.CopyLost:  # an operand is lost, so no other device can do the work
                 self.forget()
@@ -315,18 +270,14 @@ class LocalExecutor:
                 key, failure = (left, *key[1:]), error
                 log.warning("%s: %s runs on another device: %s", uri, kept.plan.work.op, error)
 
-    def _once(
-        self, kept: KeptPlan, operands: Sequence[Any], out: Any, run: Run, moves: bool,
-        convert: Conversion | None,
-    ) -> Any:  # fmt: skip
+    def _once(self, kept: KeptPlan, request: Request, moves: bool) -> Any:
         """Runs the plan without measuring."""
-        device, uri = kept.device, kept.device.uri
-        *there, target = here((*operands, out), uri)
+        device, uri, out = kept.device, kept.device.uri, request.out
+        place = partial(there, uri=uri)
+        changed = changed_on(device, request)
         if not moves:
-            return run(device, there, target)
-        if convert is not None:
-            there[convert.at] = convert.run(device, there[convert.at])
-        made: Array = run(device, there, target)
+            return request.call(device, place, out, changed)
+        made: Array = request.call(device, place, there(out, uri), changed)
         self.load.gave(device, kept.compute_s)
         if out is not None:
             out.wrote(uri)
@@ -334,22 +285,47 @@ class LocalExecutor:
         return ContextArray(self, uri, made)
 
     def _stepped(
-        self, kept: KeptPlan, describe: Callable[[], object], operands: Sequence[Any], out: Any,
-        run: Run, convert: Conversion | None, whole: bool, trace: Trace | None, begin_ns: int,
+        self, kept: KeptPlan, request: Request, trace: Trace | None, begin_ns: int
     ) -> Any:  # fmt: skip
         """Runs the plan step by step, for a measurement or a trace. The costs do not learn from a
         traced run.
         """
         if kept.sync and trace is None:
-            return self.timed(kept, lambda: run(kept.device, here(operands, kept.device.uri), out))
+            place = partial(there, uri=kept.device.uri)
+            changed = changed_on(kept.device, request)
+            return self.timed(kept, lambda: request.call(kept.device, place, request.out, changed))
         if not kept.device.info.unified:
-            describe()  # refuses a wrong call before any operand is copied to the device
-        if trace is not None:
-            return traced_calls.run(self, trace, begin_ns, kept, operands, out, run, convert, whole)
-        clocked = timed_steps.Steps(self, kept)
-        result, measured = timed_steps.run(clocked, operands, out, run, convert, whole)
-        self._measured(kept, measured)
+            assert request.task  # refuses a wrong call before any operand is copied to the device
+        watch = Stopwatch(self, trace)
+        plan = kept.plan
+        predicted_s = {c.device: c.cost.total_s for c in plan.candidates if c.cost}
+        watch.decide(
+            plan.work.op, begin_ns, device=plan.device, predicted_s=predicted_s,
+            size=plan.work.size,
+        )  # fmt: skip
+        result, measured = timed_steps.run(watch, kept, request)
+        if trace is None:
+            self._measured(kept, measured)
+        else:
+            kept.measured = measured
         return result
+
+    def _inspect(
+        self, kept: KeptPlan, request: Request, result: Any, trace: Trace | None
+    ) -> None:  # fmt: skip
+        inspector, task = self.inspector, request.task
+        assert inspector is not None
+        assert task is not None
+        reads = {name: on_host(x) for name, x in request.operands.items()}
+        if request.conversion is not None:
+            name, change = request.conversion.operand, request.conversion.task
+            reads[name] = LAYOUT.on_host(change, reads[name])
+        look = partial(request.operation.wrong, task, on_host(result), reads, inspector.chance)
+        wrong = Stopwatch(self, trace).check(kept.plan.work.op, kept.device.uri, look)
+        if wrong:
+            raise WrongResult(
+                f"{kept.device.uri}: {kept.plan.work.op} gave a wrong result: {wrong}"
+            )
 
     def timed(self, kept: KeptPlan, run: Callable[[], Any]) -> Any:
         """Runs and measures a call of numpy arrays on a device that shares the host's memory."""
@@ -358,25 +334,6 @@ class LocalExecutor:
         result = run()
         self._measured(kept, Measured.of(clock() - begin))
         return result
-
-    def _inspect(
-        self,
-        kept: KeptPlan,
-        check: Check,
-        operands: Sequence[Any],
-        result: Any,
-        trace: Trace | None,
-    ) -> None:
-        assert self.inspector is not None
-        begin_ns = time.perf_counter_ns()
-        given = [None if x is None else on_host(x) for x in operands]
-        wrong = self.inspector.look(check, given, on_host(result))
-        if trace is not None:
-            traced_calls.looked(trace, kept, begin_ns, wrong)
-        if wrong:
-            raise WrongResult(
-                f"{kept.device.uri}: {kept.plan.work.op} gave a wrong result: {wrong}"
-            )
 
     def _measured(self, kept: KeptPlan, measured: Measured) -> None:
         work, uri = kept.plan.work, kept.plan.device

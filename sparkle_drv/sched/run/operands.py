@@ -7,7 +7,7 @@ copy it from another device directly, and that is faster, it is copied from ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,27 +32,26 @@ class Operands:
     """
 
     def __init__(
-        self, executor: LocalExecutor, given: Sequence[Any], prefer_p2p: bool = True
+        self, executor: LocalExecutor, operands: Mapping[str, Any], prefer_p2p: bool = True
     ) -> None:
-        self.host: list[Any] = [None if x is None else on_host(x) for x in given]
-        self._executor, self._given, self._p2p = executor, given, prefer_p2p
-        self._there: dict[tuple[int, str], Array] = {}
+        self.host: dict[str, Any] = {name: on_host(x) for name, x in operands.items()}
+        self._executor, self._given, self._p2p = executor, operands, prefer_p2p
+        self._there: dict[tuple[str, str], Array] = {}
 
-    def cut(self, cut: Cut, begin: int, end: int) -> list[Any]:
+    def cut(self, cut: Cut, begin: int, end: int) -> dict[str, Any]:
         """Returns the operands of a piece on the host: views."""
         return cut.given(self.host, begin, end)
 
-    def on(self, device: Device, cut: Cut, begin: int, end: int) -> list[Any]:
+    def on(self, device: Device, cut: Cut, begin: int, end: int) -> dict[str, Any]:
         """Returns the operands of a piece, copied to the device if it has memory of its own."""
-        given = self.cut(cut, begin, end)
+        views = self.cut(cut, begin, end)
         if device.info.unified:
-            return given
-        return [
-            x if not isinstance(x, np.ndarray)
-            else self._whole(device, at) if axis is None
+            return views
+        return {
+            name: self._whole(device, name) if cut.operands[name] is None
             else sent(device, x, self._queue(device, HOST))
-            for at, (x, axis) in enumerate(zip(given, cut.operands, strict=True))
-        ]  # fmt: skip
+            for name, x in views.items()
+        }  # fmt: skip
 
     def fetched(self, made: Any) -> np.ndarray[Any, Any]:
         """Returns the result `made` as a numpy array. Waits for the copy to the host, if one is
@@ -74,8 +73,8 @@ class Operands:
             found = queues[device.uri, way] = device.queue()
         return found
 
-    def _whole(self, device: Device, at: int) -> Array:
-        """Returns operand number `at`, which each piece reads whole, as an Array on `device`. It is
+    def _whole(self, device: Device, at: str) -> Array:
+        """Returns the operand `at`, which each piece reads whole, as an Array on `device`. It is
         copied there once for all pieces.
         """
         found = self._there.get((at, device.uri))
@@ -83,7 +82,7 @@ class Operands:
             found = self._there[at, device.uri] = self._bring(device, at)
         return found
 
-    def _bring(self, device: Device, at: int) -> Array:
+    def _bring(self, device: Device, at: str) -> Array:
         x, host = self._given[at], self.host[at]
         if isinstance(x, ContextArray) and device.uri in x.places:
             return x._read(device.uri)
@@ -97,12 +96,12 @@ class Operands:
                 pass
         return sent(device, host, self._queue(device, HOST))
 
-    def _nearest(self, device: Device, at: int, nbytes: int) -> Array | None:
-        """Returns a copy of the operand number `at` that lies on a peer of `device`, if it arrives
+    def _nearest(self, device: Device, at: str, nbytes: int) -> Array | None:
+        """Returns a copy of the operand `at` that lies on a peer of `device`, if it arrives
         sooner from there than from the host. Otherwise returns None.
         """
         links = self._executor.costs.links
-        there = [array for (number, _), array in list(self._there.items()) if number == at]
+        there = [array for (name, _), array in list(self._there.items()) if name == at]
         x = self._given[at]
         if isinstance(x, ContextArray):
             there += x._copies.values()

@@ -16,7 +16,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.mesh.links.line import LEAST_SIZES, Point
 from sparkle_drv.mesh.links.probe import EACH, WARM_S, Clock, fenced, timed, usable_points
-from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.work_class import Class
 
 FIRST_WARM_S = 5e-3
 """Seconds of repeated work before the first measurement of a class, in place of WARM_S. One run

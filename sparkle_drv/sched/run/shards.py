@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,63 +23,45 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.errors import SparkleError
 from sparkle_drv.mesh.lanes import runner
 from sparkle_drv.mesh.lanes.alarm import Alarm, Gate, Shut
-from sparkle_drv.sched.model.work import Work
-from sparkle_drv.sched.shard.cuts import COMBINED, Cut
+from sparkle_drv.sched.operations.operation import Request
+from sparkle_drv.sched.shard.cuts import COMBINED
 from sparkle_drv.sched.shard.ledger import Claim, Ledger
-from sparkle_drv.sched.shard.shares import Piece, Shares
-from sparkle_drv.sched.shard.site import Pace
+from sparkle_drv.sched.shard.shares import Piece
 from sparkle_drv.types import in_common
 
-from .local import FAILURES, LocalExecutor, Run, WrongResult
+from .failures import FAILURES, WrongResult
+from .local import LocalExecutor
 from .operands import Operands
+from .shared_plan import Done, KeptShards
+from .stopwatch import COMPUTE, Stopwatch
 
 log = logging.getLogger("sparkle_drv.sched")
 
-SLACK_S = 4e-3
-"""Seconds before which no piece is late, since a thread may wait a time slice for a core. On a
-virtual clock 0 is used instead."""
-PATIENCE_S = 2.0
-"""Seconds before which no piece is late if the caller gave the shares. A driver that compiles a
-kernel must not cost a device its share. Four heartbeats take this long."""
 LOOK_S = 0.5
 """Seconds between the calling thread's checks of silent devices."""
-Look = Callable[[Sequence[Any], np.ndarray[Any, Any], int, int], str]
-"""Takes (operands of a piece, its result, begin, end). Returns a description of the error, or "" if
-the result is right."""
-
-
-@dataclass
-class Done:
-    """Outcome of a call on several devices."""
-
-    seconds: float = 0.0
-    units: dict[str, int] = field(default_factory=dict)
-    """Units of pieces whose result counts, by the URI of their device."""
-    lost: dict[str, str] = field(default_factory=dict)
-    """Why a device got no more pieces during the run, by URI."""
-    late: dict[str, str] = field(default_factory=dict)
-    """The late piece of a device that another device did instead, by URI."""
-    doubled: int = 0
-    """Late pieces that another device started again."""
-    dropped: int = 0
-    """Results that were dropped because another device's came first."""
 
 
 class Pieces:
-    """Computes one call on several devices, by the pieces that `shares` gives to each of them."""
+    """Computes one call on several devices, by the pieces that the plan gives to each of them. With
+    `chance`, the result of each piece is checked.
+    """
 
     def __init__(
-        self, executor: LocalExecutor, work: Work, cut: Cut, granule: int, shares: Shares,
-        paces: Mapping[str, Pace], operands: Operands, run: Run, look: Look | None = None,
-        slack_s: float = SLACK_S,
+        self, executor: LocalExecutor, request: Request, shared: KeptShards, operands: Operands,
+        chance: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
-        self.executor, self.work, self.cut, self.granule = executor, work, cut, granule
-        self.run, self.operands, self.look = run, operands, look
+        assert request.task is not None
+        self.executor, self.task, self.operation = executor, request.task, request.operation
+        self.operands, self.chance = operands, chance
+        self.work, self.cut, self.granule = shared.work, shared.cut, shared.axis.granule
+        shares = shared.shares
         devices = [executor.devices[uri] for uri in shares.parts]
         clocked = runner.clocked(devices, executor.clock)
         self.clock, self._lanes = clocked["clock"], clocked.get("lanes")
-        self._slack_s = 0.0 if self._lanes is not None else slack_s
-        self.ledger = Ledger(shares.parts, shares.tail, paces, self._slack_s, shares.predicted_s)
+        self._slack_s = 0.0 if self._lanes is not None else shared.slack_s
+        self.ledger = Ledger(
+            shares.parts, shares.tail, shared.paces, self._slack_s, shares.predicted_s
+        )
         self.done = Done()
         self._devices = {device.uri: device for device in devices}
         self._teaches = {
@@ -218,12 +199,14 @@ class Pieces:
                 self.executor.health.started(device.uri, claim.late_s - begin_s)
                 given = self.operands.on(device, self.cut, begin, end)
                 inside.enter_context(self._computing[device.uri])
-            made = self._computed(device, given, end - begin)
+            made = self._computed(device, given, begin, end)
         host = self.operands.fetched(made)
         if self._stopped:
             return False
-        if self.look is not None:
-            wrong = self.look(self.operands.cut(self.cut, begin, end), host, begin, end)
+        if self.chance is not None:
+            piece = self.operation.piece(self.task, self.cut, begin, end)
+            reads = self.operands.cut(self.cut, begin, end)
+            wrong = self.operation.wrong(piece, host, reads, self.chance)
             if wrong:
                 raise WrongResult(f"{device.uri}: {self.work.op} gave a wrong result: {wrong}")
         self._doing.pop(threading.current_thread(), None)
@@ -246,18 +229,22 @@ class Pieces:
             self._alarm.wait(turn, claim)
         return None
 
-    def _computed(self, device: Device, given: Sequence[Any], extent: int) -> Any:
+    def _computed(self, device: Device, reads: Mapping[str, Any], begin: int, end: int) -> Any:
         """Computes a piece on the device, waits for the end, and returns the result. Reports the
         time to the costs, unless another device of the call uses the same resource.
         """
-        clock = self.executor.clock_of(device)
-        begin_s = clock()
-        made = self.run(device, given, None)
-        if isinstance(made, Array) and made.fence is not None:
-            made.fence.wait(device.default_queue.timeout_s)
+        watch = Stopwatch(self.executor)
+
+        def compute() -> Any:
+            made = self.operation.launch_piece(device, self.task, reads, begin, end)
+            if isinstance(made, Array) and made.fence is not None:
+                made.fence.wait(device.default_queue.timeout_s)
+            return made
+
+        made = watch.step(device, COMPUTE, self.work.op, compute)
         if self._teaches[device.uri]:
-            size = self.work.size * extent / self.cut.extent
-            self.executor.tell("ran", self.work.op, device.uri, size, clock() - begin_s)
+            size = self.work.size * (end - begin) / self.cut.extent
+            self.executor.tell("ran", self.work.op, device.uri, size, watch.taken[COMPUTE])
         return made
 
     def _failed(self, uri: str, error: Exception) -> None:

@@ -2,13 +2,14 @@
 the result out. Each is waited for and timed. The result equals that of the plain call.
 
 Measured calls run this way (local.py), except calls of numpy arrays on a device that shares the
-host's memory. While a trace is recorded, all calls run this way (traced_calls.py).
+host's memory. While a trace is recorded, all calls run this way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,96 +18,84 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.sched.model.work import Measured
+from sparkle_drv.sched.operations.operation import Request
+from sparkle_drv.sched.operations.table import operation_of
 
-from .arrays import ContextArray, here
+from .arrays import ContextArray, there
 from .constants import ContextConstant
+from .stopwatch import COMPUTE, CONVERT, IN, OUT, Stopwatch
+from .unplanned import changed_on
 
 if TYPE_CHECKING:
     from sparkle_drv.sched.decide.kept_plan import KeptPlan
-    from sparkle_drv.sched.model.conversion import Conversion
-
-    from .local import LocalExecutor
-
-IN, CONVERT, COMPUTE, OUT = "in_s", "convert_s", "compute_s", "out_s"
-"""Fields of Measured that the time of a step goes to."""
-Made = TypeVar("Made")
 
 
-class Steps:
-    """Runs and times the steps of one call."""
-
-    def __init__(self, executor: LocalExecutor, kept: KeptPlan) -> None:
-        self.executor, self.kept = executor, kept
-        self.clock = executor.clock_of(kept.device)
-        self.taken = {IN: 0.0, CONVERT: 0.0, COMPUTE: 0.0, OUT: 0.0}
-
-    def step(self, part: str, act: Callable[[], Made], nbytes: int = 0) -> Made:
-        """Runs and times one step, to its end. `nbytes` is the size of the step's operand or
-        result.
-        """
-        begin = self.clock()
-        made = act()
-        self.taken[part] += self.clock() - begin
-        return made
-
-
-def run(
-    steps: Steps,
-    operands: Sequence[Any],
-    out: Any,
-    call: Callable[[Device, Sequence[Any], Any], Any],
-    convert: Conversion | None = None,
-    whole: bool = False,
-) -> tuple[Any, Measured]:
+def run(watch: Stopwatch, kept: KeptPlan, request: Request) -> tuple[Any, Measured]:
     """Runs the call. Returns the result, and the times of the steps.
 
-    With `whole`, the copies and the operation are one step, and only its total is known.
+    If the operation keeps the order of its operands, the copies and the operation are one step, and
+    only its total is known.
     """
-    executor, device = steps.executor, steps.kept.device
+    device, out, work = kept.device, request.out, kept.plan.work
+    compute = partial(watch.step, device, COMPUTE, work.op)
+    about = {"size": work.size, "predicted_s": kept.compute_s}
     pending(device).wait()  # so that the times do not include earlier work
+    operands = request.operands.values()
     arrays = any(isinstance(x, ContextArray) for x in (*operands, out))
+    whole = request.operation.keeps_order(request)
     if not arrays and (whole or device.info.unified):
-        made = steps.step(COMPUTE, lambda: call(device, here(operands, device.uri), out))
-        total = steps.taken[COMPUTE]
+        place = partial(there, uri=device.uri)
+        changed = changed_on(device, request)
+        made = compute(lambda: request.call(device, place, out, changed), **about)
+        total = watch.taken[COMPUTE]
         return made, Measured.of(total) if device.info.unified else Measured(total)
-    there = [_brought(steps, x) for x in operands]
-    target = _brought(steps, out) if isinstance(out, ContextArray) else None
-    if convert is not None:
-        given = there[convert.at]
-        changed = steps.step(
-            CONVERT, lambda: waited(convert.run(device, given)), operands[convert.at].nbytes
-        )
-        there[convert.at] = changed
-    made = steps.step(COMPUTE, lambda: waited(call(device, there, target)))
+    bring = partial(_brought, watch, device)
+    placed = {id(x): bring(x) for x in operands}
+    target = bring(out) if isinstance(out, ContextArray) else None
+    changed = None
+    if request.conversion is not None:
+        x, change = request.operands[request.conversion.operand], request.conversion.task
+        reads = dict.fromkeys(change.reads, placed[id(x)])
+        kind, _ = operation_of(change).work_class(change)
+        cost = kept.plan.candidates[0].cost
+        changed = watch.step(
+            device, CONVERT, kind.name,
+            lambda: waited(operation_of(change).launch(device, change, reads)),
+            size=x.nbytes, predicted_s=cost.convert_s if cost else 0.0,
+        )  # fmt: skip
+    place = partial(_from, placed)
+    made = compute(lambda: waited(request.call(device, place, target, changed)), **about)
     result: Any
     if not arrays:
-        result = steps.step(OUT, lambda: _fetched(made, out), made.nbytes)
+        back = partial(_fetched, made, out)
+        result = watch.step(device, OUT, "result", back, nbytes=made.nbytes)
     elif out is not None:
         out.wrote(device.uri)
         result = out
     else:
-        result = ContextArray(executor, device.uri, made)
-    return result, Measured.of(**steps.taken)
+        result = ContextArray(watch.executor, device.uri, made)
+    return result, Measured.of(**watch.taken)
 
 
-def _brought(steps: Steps, x: Any) -> Any:
+def _from(placed: Mapping[int, Any], x: Any) -> Any:
+    return placed.get(id(x), x)
+
+
+def _brought(watch: Stopwatch, device: Device, x: Any) -> Any:
     """Returns the operand to pass to the call on the device. It is copied to the device first if
     necessary.
     """
-    device = steps.kept.device
-    if isinstance(x, ContextArray):
+    if isinstance(x, (ContextArray, ContextConstant)):
         if device.uri in x.places:
-            return x._read(device.uri)
-        return steps.step(IN, lambda: waited(x._read(device.uri)), x.nbytes)
-    if isinstance(x, ContextConstant):
-        if device.uri in x.places:
-            return x.on(device.uri)
-        return steps.step(IN, lambda: x.on(device.uri), x.nbytes)
+            return there(x, device.uri)
+        bring = partial(there, x, device.uri)
     # A device on the host's memory gets a numpy array as it is. `ops` itself makes a copy where it
     # needs one.
-    if x is None or device.info.unified:
+    elif x is None or device.info.unified:
         return x
-    return steps.step(IN, lambda: device.array(x), x.nbytes)
+    else:
+        bring = partial(device.array, x)
+    return watch.step(device, IN, "operand", lambda: waited(bring()), nbytes=x.nbytes)
 
 
 def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:

@@ -5,7 +5,7 @@ the pieces are in run (shards.py).
 
     divide.py         the cut and the shares of a call, from what is known of the devices
     cuts.py           the axes that a call can be cut along
-    micro_batches.py  a graph's tasks in micro-batches
+    terms.py          how a call is to be divided, as its caller said
     ledger.py         Ledger: records which device does which piece; threads share it
     site.py           Site: one device, and the costs of a call there; Pace: seconds of its stages
     plan.py           plan_shares: the plan of the least predicted time

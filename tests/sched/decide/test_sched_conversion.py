@@ -4,10 +4,9 @@ When this fails, a Context hides the time of a layout change in its choice.
 """
 
 from sparkle_drv.sched.decide.choose import choose
-from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.work import Operand, Work
-from sparkle_drv.sched.run.local import KeptPlan
 
 OP, CHANGE = "conv2d_f32:3x3", "layout_f32:NHWC:NCHW"
 NEAR, FAR = "cpu", "gpu:0"
@@ -41,7 +40,7 @@ def test_a_dear_change_of_layout_moves_the_work():
     assert abs(far.convert_s - (1 << 20) * 1e-9) < 1e-9
     assert abs(near.total_s - (near.compute_s + near.convert_s)) < 1e-12
     assert "most of it layout" in plan.candidates[1].why
-    words = explain.plan(KeptPlan(plan, None, near.compute_s))
+    words = plan.explain()
     assert f"before it {1 << 20} bytes go through {CHANGE}" in words
     assert "convert 105 us" in words
 

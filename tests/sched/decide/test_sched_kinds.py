@@ -10,7 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.sched.graph.place.classes import class_of
+from sparkle_drv.sched.operations.table import operation_of
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
@@ -35,9 +35,9 @@ def ctx(request):
 @pytest.mark.parametrize(
     ("text", "names", "want"),
     [
-        ("x*r+r", {"x": X, "r": ROW}, X * ROW + ROW),
-        ("c*r", {"c": COLUMN, "r": ROW}, COLUMN * ROW),
-        ("r*x+c", {"r": ROW[:1], "x": X, "c": COLUMN}, ROW[:1] * X + COLUMN),
+        ("x0*x1+x1", {"x0": X, "x1": ROW}, X * ROW + ROW),
+        ("x0*x1", {"x0": COLUMN, "x1": ROW}, COLUMN * ROW),
+        ("x0*x1+x2", {"x0": ROW[:1], "x1": X, "x2": COLUMN}, ROW[:1] * X + COLUMN),
     ],
 )
 def test_maps_whose_arrays_are_broadcast(ctx, there, text, names, want):
@@ -75,7 +75,7 @@ def test_what_expressions_are_predicted_from_is_measured_at_several_sizes(ctx, s
     x, y = (np.ones(shape, F32) for shape in shapes)
     with ctx.graph() as g:
         g.map("x*y", x=x, y=y)
-    kind, _ = class_of(g._tasks[0])
+    kind, _ = operation_of(g._tasks[0]).work_class(g._tasks[0])
     base, *chains = kind.predicted.base, *(term for term, _ in kind.predicted.terms)
     sizes = [base.probe(ctx.device, i)[1] for i in range(3)]
     assert sizes[0] * 3 < sizes[1] < sizes[2] / 3
@@ -102,7 +102,7 @@ def test_what_is_not_placed_leaves_a_device_that_is_lost(ctx, name):
 @pytest.mark.parametrize("what", ["hang", "unplug"])
 def test_what_is_not_placed_is_done_on_the_next_device_when_one_fails(ctx, what, caplog):
     sim.apply(Schedule(0, [Fault("job", 1, what)]), ctx.devices[0])
-    np.testing.assert_array_equal(ctx.map(lambda v: v * 2, X), X * 2)
+    np.testing.assert_array_equal(ctx.reduce("v * 2", "max", v=X), X.max() * 2)
     assert "sim:near: the call runs on another device" in caplog.text
     nodes = ctx._executor.costs.nodes
     assert nodes["sim:near"].reliability.failures > 0
@@ -112,7 +112,7 @@ def test_what_is_not_placed_is_done_on_the_next_device_when_one_fails(ctx, what,
 def test_without_another_device_the_error_is_told(ctx):
     sim.apply(Schedule(0, [Fault("job", 1, "hang")]), ctx.devices[0])
     with pytest.raises(sp.SparkleError, match="hang"):
-        ctx.map(lambda v: v * 2, X, devices=["sim:near"])
+        ctx.reduce("v * 2", v=X, devices=["sim:near"])
 
 
 def test_what_is_not_placed_goes_to_a_device_that_has_the_types():

@@ -10,7 +10,8 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv import ops
-from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model import explain
 from sparkle_drv.sched.model.work import Cost, Measured
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine

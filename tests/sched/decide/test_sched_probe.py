@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.work_class import Class
 from sparkle_drv.sched.run import probe
 
 

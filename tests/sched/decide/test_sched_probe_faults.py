@@ -15,7 +15,7 @@ from sparkle_drv.mesh.links.probe import NoTimes
 from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model import costs
-from sparkle_drv.sched.model.operations import Class
+from sparkle_drv.sched.model.work_class import Class
 from sparkle_drv.sched.run import probe
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule

@@ -124,7 +124,7 @@ def test_graphs_are_placed_by_the_ways_that_were_measured(monkeypatch):
     for each in (1e-12, 1e-3):
         with sim.on(machine()), sp.init(list(URIS), profile=False) as ctx:
             for uri in URIS:
-                for name in ("gemm_f32", "map_f32:1 arithmetic, 8 bytes"):
+                for name in ("gemm_f32", "map_f32:x0+#"):
                     fast = (uri == "sim:far") == (name == "gemm_f32")
                     points = [(n, n * (1e-9 if fast else 1e-6)) for n in (1e3, 1e6)]
                     ctx._executor.learn(uri, {name: points})

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
+from sparkle_drv.sched.operations.table import EXPRESSION
+from sparkle_drv.sched.run import calls
 
 pytestmark = pytest.mark.usefixtures("short_probes")
 
@@ -30,15 +32,16 @@ def made(ctx, host=HOST, device="auto"):
 
 @pytest.fixture
 def maps(ctx, monkeypatch):
-    """The texts of the maps that the Context is asked for."""
-    texts, usual = [], ctx.map
+    """The graphs of the maps that the arrays ask for."""
+    graphs, usual = [], calls.usual
 
-    def note(text, *values, **named):
-        texts.append(text)
-        return usual(text, *values, **named)
+    def note(executor, operation, args, named):
+        if operation is EXPRESSION:
+            graphs.append(args[0])
+        return usual(executor, operation, args, named)
 
-    monkeypatch.setattr(ctx, "map", note, raising=False)
-    return texts
+    monkeypatch.setattr(calls, "usual", note)
+    return graphs
 
 
 def test_an_expression_is_one_map_where_it_is_read(ctx, maps):
@@ -273,7 +276,7 @@ def test_a_failure_before_a_write_is_told_to_who_reads(ctx, monkeypatch):
     x = made(ctx)
     z = x + 1
     with monkeypatch.context() as patch:
-        patch.setattr(ctx, "map", lambda *_, **__: 1 / 0, raising=False)
+        patch.setattr(calls, "usual", lambda *_, **__: 1 / 0)
         x.fill(0)
     with pytest.raises(ZeroDivisionError):
         z.numpy()

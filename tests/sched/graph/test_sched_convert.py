@@ -6,15 +6,18 @@ When this fails, convolutions in a graph change layouts more often than they nee
 
 import graphkit
 import numpy as np
+import placing
 import pytest
 from graphkit import recorder as graph
 from placing import placed
 
+import sparkle_drv as sp
+from sparkle_drv import ops
 from sparkle_drv.ops import ref
-from sparkle_drv.sched.check.inspector import Inspector
-from sparkle_drv.sched.journal import explain, journal
-from sparkle_drv.sched.journal import explain_graph as explain_graph
-from sparkle_drv.sched.run import arrays, calls, trace_files
+from sparkle_drv.sched.journal import journal
+from sparkle_drv.sched.model.explain import seconds
+from sparkle_drv.sched.run import arrays, trace_files
+from sparkle_drv.sched.run.inspector import Inspector
 from sparkle_drv.telemetry import chrome
 
 F32 = np.float32
@@ -77,9 +80,9 @@ def test_an_image_in_another_layout_is_changed_first(executor, uri, source, targ
     assert cost.total_s >= cost.compute_s + cost.convert_s
     assert took.compute_s > 0 < took.convert_s
     assert executor.costs.runs[operand.convert] == 2
-    words = explain.plan(kept)
+    words = kept.so_far.explain()
     assert f"{operand.nbytes} bytes go through {operand.convert}" in words
-    assert f"convert {explain.seconds(took.convert_s)} / {explain.seconds(cost.convert_s)}" in words
+    assert f"convert {seconds(took.convert_s)} / {seconds(cost.convert_s)}" in words
 
 
 def test_a_blocked_image_is_plain_to_whom_no_layout_was_said(executor):
@@ -118,7 +121,7 @@ def test_what_is_looked_at_is_the_convolution_of_what_was_changed(executor, monk
     x = image(executor, source)
     np.testing.assert_allclose(conv2d(executor, x, layout="NCHW"), WANT, rtol=1e-5, atol=1e-5)
     assert executor.costs.nodes[executor.last.plan.device].reliability.failures == 0
-    real, first = calls.ops.conv2d, executor.last.plan.device
+    real, first = ops.conv2d, executor.last.plan.device
 
     def wrong(dev, *args, **options):
         made = real(dev, *args, **options)
@@ -128,7 +131,7 @@ def test_what_is_looked_at_is_the_convolution_of_what_was_changed(executor, monk
         return made
 
     assert first == "cpu"  # whose memory the host can spoil
-    monkeypatch.setattr(calls.ops, "conv2d", wrong)
+    placing.patch(monkeypatch, "conv2d", wrong)
     got = conv2d(executor, x, layout="NCHW")
     assert executor.last.plan.device != first
     np.testing.assert_allclose(got, WANT, rtol=1e-5, atol=1e-5)
@@ -209,7 +212,7 @@ def test_a_graph_takes_the_way_that_is_faster(executor):
     assert made == ["layout_f32:NHWC:NCHW", "conv2d_f32:grouped", "layout_f32:NCHW:NHWC"]
     assert kept.plan.convert_s == pytest.approx(2e-3, rel=0.01)
     assert kept.plan.otherwise_s == pytest.approx(5e-3, rel=0.01)
-    words = explain_graph.graph(kept)
+    words = kept.so_far.explain()
     assert "changes of layout take 2 ms, 5 ms in all otherwise" in words
     assert "NHWC to NCHW on " in words
     plan = between(executor, x, fuse=False).plan  # as it was written down
@@ -249,3 +252,17 @@ def test_a_traced_graph_replays(executor):
     again = list(journal.replay(trace.journal))
     assert len(again) == 1
     assert again[0][0] == again[0][1]
+
+
+def test_a_constant_in_another_layout_is_changed_in_every_call():
+    """The sides equal the channels: unchanged, the image would have a right shape."""
+    x = np.random.default_rng(8).standard_normal((1, 9, 9, 9)).astype(np.float32)
+    w = np.random.default_rng(9).standard_normal((4, 9, 3, 3)).astype(np.float32)
+    with sp.init(["cpu"], profile=False) as ctx:
+        there = ctx.array(x.shape, np.float32, layout="NHWC").fill(x.transpose(0, 2, 3, 1))
+        image, want = ctx.constant(there.on("cpu")), ref.conv2d(x, w)
+        for _ in range(40):
+            got = ctx.conv2d(image, w, layout="NCHW")
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+            own = ctx.conv2d(image, w)
+            np.testing.assert_allclose(own.transpose(0, 3, 1, 2), want, rtol=1e-4, atol=1e-4)

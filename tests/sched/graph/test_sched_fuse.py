@@ -9,11 +9,11 @@ import pytest
 from graphkit import computed
 
 from sparkle_drv.ops import traced
-from sparkle_drv.sched.graph.fuse.compose import written
 from sparkle_drv.sched.graph.fuse.fold import folded
 from sparkle_drv.sched.graph.fuse.merge import fuse, plain
 from sparkle_drv.sched.graph.record import TaskGraph
-from sparkle_drv.sched.model.traffic import traffic
+from sparkle_drv.sched.operations.compose import written
+from sparkle_drv.sched.operations.traffic import traffic
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 

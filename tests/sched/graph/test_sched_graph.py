@@ -12,13 +12,13 @@ from graphkit import F32, check, grown, matrices
 from graphkit import recorder as graph
 
 from sparkle_drv.ops import constant, ref
-from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.graph import run as run_graph
-from sparkle_drv.sched.journal import explain_graph, journal
+from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Reliability
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.sched.run import arrays, trace_files
 from sparkle_drv.sched.run.constants import ContextConstant
+from sparkle_drv.sched.run.inspector import Inspector
 from sparkle_drv.telemetry import chrome
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
@@ -74,7 +74,7 @@ def test_devices_take_turns_and_results_are_brought(made):
     for to in ((HOST, "egl:0"), ("egl:0", HOST)):
         executor.costs.linked(*to, [(n, 1e-6 + n * 1e-11) for n in (1e3, 1e6)])
     a, b, _ = matrices()
-    for name, fast in (("gemm_f32", "cpu"), ("map_f32:1 arithmetic, 8 bytes", "egl:0")):
+    for name, fast in (("gemm_f32", "cpu"), ("map_f32:relu(x0)", "egl:0")):
         for uri in BOTH:
             each = 1e-9 if uri == fast else 1e-2
             executor.costs.probed(name, uri, [(n, 1e-5 + n * each) for n in (1e2, 1e4, 1e6)])
@@ -377,7 +377,7 @@ def test_the_explanation_names_tasks_times_bytes_and_memory(made):
         g.reduce(g.gemm(x, b), "sum", 0)
     for _ in range(2):
         g.run()
-    told = explain_graph.plan(executor.last).splitlines()
+    told = executor.last.so_far.explain().splitlines()
     assert told[0].startswith("graph: 3 tasks on ")
     assert told[1].startswith("gemm + relu(x) on ")
     assert "reads 512 bytes, writes 256" in told[1]

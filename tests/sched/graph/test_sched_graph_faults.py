@@ -13,16 +13,15 @@ from graphkit import recorder as graph
 
 from sparkle_drv import ops
 from sparkle_drv.errors import DeviceLost, KernelFault, OutOfDeviceMemory
-from sparkle_drv.sched.check.inspector import Inspector
 from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.graph import run as run_graph
 from sparkle_drv.sched.graph import task as run_task
-from sparkle_drv.sched.journal import explain_graph, journal
+from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Costs
-from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.work import HOST
 from sparkle_drv.sched.run import arrays, trace_files, ways
-from sparkle_drv.sched.run.local import WrongResult
+from sparkle_drv.sched.run.failures import WrongResult
+from sparkle_drv.sched.run.inspector import Inspector
 
 CPU, BOTH = ("cpu",), ("cpu", "egl:0")
 
@@ -257,7 +256,7 @@ def test_a_device_that_is_not_used_is_tried_again(made, monkeypatch):
     assert all(plan.extra_s > 0 for plan in looks)
     assert {plan.devices for plan in used if not plan.explores} == {("cpu",), ("egl:0",)}
     assert executor.costs.speeds["gemm_f32", "egl:0"].runs >= len(looks)
-    words = explain_graph.graph(KeptGraph(looks[0]))
+    words = looks[0].explain()
     assert "to learn about a device that was idle for long" in words
     assert "tried again after a long time" in words
     again = list(journal.replay(trace.journal))

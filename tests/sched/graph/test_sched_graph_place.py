@@ -12,8 +12,8 @@ from sparkle_drv.sched.decide.place_graph import SLICE_S, candidates, changed, p
 from sparkle_drv.sched.journal.journal import Journal, replay
 from sparkle_drv.sched.model.costs import Costs, Node
 from sparkle_drv.sched.model.graph_plan import TaskPlan
-from sparkle_drv.sched.model.traffic import Traffic
 from sparkle_drv.sched.model.work import HOST, Operand, Work
+from sparkle_drv.sched.operations.traffic import Traffic
 
 URIS = ("cpu", "egl:0", "gpu:0")
 

@@ -20,7 +20,7 @@ from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.device import Device
 from sparkle_drv.errors import DeviceLost, FenceTimeout
 from sparkle_drv.sched.journal import journal
-from sparkle_drv.sched.run.local import may_be_redone
+from sparkle_drv.sched.run.failures import may_be_redone
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine

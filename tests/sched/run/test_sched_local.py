@@ -8,6 +8,7 @@ import json
 import math
 
 import numpy as np
+import placing
 import pytest
 from placing import placed
 
@@ -21,8 +22,9 @@ from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model import profile
 from sparkle_drv.sched.model.costs import Node
+from sparkle_drv.sched.model.explain import seconds as written
 from sparkle_drv.sched.model.work import HOST, Measured
-from sparkle_drv.sched.run import arrays, calls, probe, trace_files, ways
+from sparkle_drv.sched.run import arrays, probe, trace_files, ways
 from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 
@@ -304,7 +306,7 @@ def test_a_device_that_fails_on_the_short_way_is_left_too(executor, monkeypatch)
         return real(dev, *args, **options)
 
     rested(executor, "gemm", a, b)
-    monkeypatch.setattr(ops, "gemm", failing)
+    placing.patch(monkeypatch, "gemm", failing)
     np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
     assert executor.last.plan.device == "egl:0"
     assert executor.costs.nodes["cpu"].reliability.failures > 0
@@ -368,7 +370,7 @@ def test_a_device_that_fails_is_left_and_the_call_is_done_elsewhere(executor, mo
             raise failure
         return real(dev, *args, **options)
 
-    monkeypatch.setattr(calls.ops, "gemm", failing)
+    placing.patch(monkeypatch, "gemm", failing)
     errors = [KernelFault("it hung"), OutOfDeviceMemory("none left"), DeviceLost("reset")]
     for failure in errors:  # noqa: B007  # `failing` reads it
         np.testing.assert_allclose(gemm(executor, a, b), a @ b, rtol=1e-4, atol=1e-5)
@@ -449,7 +451,7 @@ def test_when_all_fail_the_last_error_is_told(executor, monkeypatch):
     def failing(dev, *args, **options):
         raise OutOfDeviceMemory(f"{dev.uri} is full")
 
-    monkeypatch.setattr(calls.ops, "gemm", failing)
+    placing.patch(monkeypatch, "gemm", failing)
     with pytest.raises(OutOfDeviceMemory, match="is full"):
         gemm(executor, *matrices())
 
@@ -535,17 +537,16 @@ def test_nowhere_to_keep_it(opened, tmp_path, caplog):
 
 
 def test_the_explanation_names_everybody_and_the_times(executor):
-    assert explain.plan(None) == explain.NOTHING
     for _ in range(3):
         gemm(executor, *matrices())
     executor.costs.nodes["egl:0"].lost = "reset"
-    told = explain.plan(executor.last)
+    told = executor.last.so_far.explain()
     assert told.splitlines()[1].startswith("-> cpu: ")
     assert "egl:0: " in told
     assert "times what was predicted" in told
     executor.forget()
     gemm(executor, *matrices())
-    assert "egl:0: cannot: it is lost: reset" in explain.plan(executor.last)
+    assert "egl:0: cannot: it is lost: reset" in executor.last.so_far.explain()
     executor.costs.links["cpu", "egl:0"] = executor.costs.links[HOST, "egl:0"]
     devices = explain.devices(list(executor.devices.values()), executor.costs, {})
     for words in ("software gpu", "unified with the host", "shares cpu with egl:0", "no peers",
@@ -558,7 +559,7 @@ def test_the_explanation_names_everybody_and_the_times(executor):
     ("value", "text"), [(2.0, "2 s"), (0.0123, "12.3 ms"), (4.5e-5, "45 us"), (3e-8, "30 ns")]
 )
 def test_times_as_people_read_them(value, text):
-    assert explain.seconds(value) == text
+    assert written(value) == text
 
 
 def test_a_node_starts_idle_and_reliable():

@@ -7,18 +7,20 @@ When this fails, a device that computes wrongly is believed.
 import json
 
 import numpy as np
+import placing
 import pytest
 from placing import placed
 
 import sparkle_drv as sp
 from sparkle_drv import ops
 from sparkle_drv.errors import KernelFault
-from sparkle_drv.sched.check.inspector import Inspector
-from sparkle_drv.sched.graph import task_check
-from sparkle_drv.sched.journal import explain, journal
+from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.work import HOST
-from sparkle_drv.sched.run import arrays, calls, trace_files
-from sparkle_drv.sched.run.local import LocalExecutor, WrongResult, default_clock
+from sparkle_drv.sched.operations.table import GEMM, MAP
+from sparkle_drv.sched.run import arrays, trace_files
+from sparkle_drv.sched.run.failures import WrongResult
+from sparkle_drv.sched.run.inspector import Inspector
+from sparkle_drv.sched.run.local import LocalExecutor, default_clock
 from sparkle_drv.telemetry import chrome
 from sparkle_drv.testing import emu
 from sparkle_drv.testing.emulated_faults import apply, happened
@@ -64,7 +66,7 @@ def wrong_cpu(opened, monkeypatch):
         return op
 
     for name in ("gemm", "conv2d", "map", "reduce", "layout"):
-        monkeypatch.setattr(calls.ops, name, corrupting(name, getattr(ops, name)))
+        placing.patch(monkeypatch, name, corrupting(name, getattr(ops, name)))
     return executor
 
 
@@ -91,7 +93,7 @@ def test_what_a_device_gets_wrong_is_done_on_another(wrong_cpu, caplog):
         lost = wrong_cpu.last.plan.candidates[1]
         assert (lost.device, lost.cost) == ("cpu", None)
         assert "gave a wrong result: " in lost.why
-        assert "cpu: cannot: it failed in this call: cpu: " in explain.plan(wrong_cpu.last)
+        assert "cpu: cannot: it failed in this call: cpu: " in wrong_cpu.last.so_far.explain()
         assert len(caplog.records) == number
         assert "runs on another device" in caplog.text
     assert wrong_cpu.costs.nodes["cpu"].reliability.failures > 0.2
@@ -107,10 +109,10 @@ def test_without_another_device_it_is_an_error(wrong_cpu):
         assert isinstance(told.value, KernelFault)
 
 
-def test_a_share_of_the_results_is_looked_at(opened):
+def test_a_share_of_the_results_is_looked_at(opened, monkeypatch):
     executor = made([opened("cpu")], 0.25)
     looks = []
-    executor.inspector.look = lambda *_: looks.append(1) or ""
+    monkeypatch.setattr(type(GEMM), "wrong", lambda *_: looks.append(1) or "")
     a = np.ones((4, 4), F32)
     for _ in range(200):
         placed(executor, ("cpu",), "gemm", a, a)
@@ -169,13 +171,14 @@ def test_shares_that_are_none(share, error):
         sp.init(["cpu"], validate=share)
 
 
-def test_a_context_validates_and_is_deterministic():
+def test_a_context_validates_and_is_deterministic(monkeypatch):
     a, b = np.random.default_rng(3).standard_normal((2, 65, 65)).astype(F32)
     with sp.init(["cpu"], profile=False, validate=1, deterministic=True) as ctx:
         assert ctx.device.deterministic
         looks = []
-        look = ctx._executor.inspector.look
-        ctx._executor.inspector.look = lambda *given: looks.append(look(*given)) or looks[-1]
+        look = type(GEMM).wrong
+        looked = lambda *given: looks.append(look(*given)) or looks[-1]  # noqa: E731
+        monkeypatch.setattr(type(GEMM), "wrong", looked)
         for _ in range(9):
             ctx.gemm(a, b)
         assert looks == [""] * 9
@@ -243,10 +246,9 @@ def test_reductions_of_truths_in_a_graph(checking, op, dtype):
 def test_it_is_an_error_if_the_other_device_cannot_do_the_work(monkeypatch, placed_by):
     x = np.arange(6, dtype=np.int64)
     with sp.init(["cpu", "egl:0"], profile=False, validate=1.0) as ctx:
-        monkeypatch.setattr(Inspector, "look", lambda *_: "planted")
+        monkeypatch.setattr(type(MAP), "wrong", lambda *_: "planted")
         with pytest.raises(KernelFault, match="gave a wrong result: planted"):
             ctx.map("x*x", x=x, **placed_by)
-        monkeypatch.setattr(task_check, "wrong", lambda *_: "planted")
         with ctx.graph() as graph:
             graph.map("x*x", x=x)
         with pytest.raises(KernelFault, match="gave a wrong result: planted"):
@@ -270,6 +272,6 @@ def test_a_fault_is_told_if_the_other_device_cannot_do_the_work(monkeypatch, bef
             ctx.map("x*x", x=x)
         for name, call in (("map", lambda: ctx.map("x*x", x=x)),
                            ("reduce", lambda: ctx.reduce("x*x", x=x))):  # fmt: skip
-            monkeypatch.setattr(calls.ops, name, faulty(getattr(ops, name)))
+            placing.patch(monkeypatch, name, faulty(getattr(ops, name)))
             with pytest.raises(KernelFault, match="planted"):
                 call()

@@ -14,7 +14,7 @@ import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost
 from sparkle_drv.sched.journal import journal_replay
 from sparkle_drv.sched.run import shards
-from sparkle_drv.sched.run.sharding import KeptShards
+from sparkle_drv.sched.run.shared_plan import KeptShards
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Fault, Schedule
 from sparkle_drv.testing.sim_links import SimLink

@@ -10,7 +10,7 @@ import pytest
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost
-from sparkle_drv.sched.run.sharding import KeptShards
+from sparkle_drv.sched.run.shared_plan import KeptShards
 
 F32 = np.float32
 URIS = ("cpu:c0", "cpu:c1", "egl:0")
@@ -106,4 +106,4 @@ def test_prefer_p2p_is_a_bool(ctx, op):
             getattr(ctx, op)(*given, topology=topology, prefer_p2p=1)
     want = getattr(ctx, op)(*given)
     np.testing.assert_array_equal(getattr(ctx, op)(*given, prefer_p2p=False), want)
-    assert ctx._terms("mesh", "auto", None, False).prefer_p2p is False
+    assert ctx._placement(None, "mesh", "auto", None, False)[1].prefer_p2p is False

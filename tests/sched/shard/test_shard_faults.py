@@ -18,7 +18,7 @@ from shardrig import F32, NEVER, SLOW, breaks, machine, right, written_once
 
 from sparkle_drv.errors import DeviceLost, SparkleError
 from sparkle_drv.sched.health.states import State
-from sparkle_drv.sched.run.sharding import KeptShards
+from sparkle_drv.sched.run.shared_plan import KeptShards
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.faults import Schedule
 

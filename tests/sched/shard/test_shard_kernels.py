@@ -11,8 +11,9 @@ from userlib import HEAD, KERNEL
 
 import sparkle_drv as sp
 from sparkle_drv.errors import DeviceLost, ImageError
-from sparkle_drv.sched.run import kernel_calls, shards
-from sparkle_drv.sched.run.sharding import KeptShards
+from sparkle_drv.sched.operations import dispatch
+from sparkle_drv.sched.run import shards
+from sparkle_drv.sched.run.shared_plan import KeptShards
 
 F32 = np.float32
 URIS = ("cpu:c0", "cpu:c1", "egl:0")
@@ -224,19 +225,19 @@ def test_a_device_without_an_image_is_left_out(ctx, ledgers, columns):
 
 def test_a_device_lost_in_the_middle(ctx, rows, monkeypatch):
     given, (y, z) = row_arguments(400)
-    run, lost = kernel_calls._Call.run, []
+    run, lost = dispatch.Dispatch.launch_piece, []
     how = {"groups": 25, "group_size": 16, "cut": ROWS_CUT, "out": ["y", "z"]}
     with sp.init(list(URIS), profile=False, topology="mesh") as ctx:
         ctx.dispatch(rows, row_arguments(400)[0], **how, shards="each")
 
-        def failing(self, device, operands, out=None):
-            made = run(self, device, operands, out)
+        def failing(self, device, task, reads, begin, end):
+            made = run(self, device, task, reads, begin, end)
             if device.uri == "cpu:c1":
-                lost.append(operands[-1])
+                lost.append(begin)
                 raise DeviceLost("it was reset")
             return made
 
-        monkeypatch.setattr(kernel_calls._Call, "run", failing)
+        monkeypatch.setattr(dispatch.Dispatch, "launch_piece", failing)
         ctx.dispatch(rows, given, **how, shards="each")
         assert lost
         np.testing.assert_allclose(given["y"], y, rtol=1e-6)
@@ -247,13 +248,13 @@ def test_a_device_lost_in_the_middle(ctx, rows, monkeypatch):
 def test_all_fail_and_the_arrays_are_as_they_were(rows, monkeypatch):
     given, _ = row_arguments(400)
 
-    def failing(self, device, operands, out=None):
+    def failing(self, device, task, reads, begin, end):
         raise DeviceLost(f"{device.uri}: it was reset")
 
     with sp.init(list(URIS[:2]), profile=False, topology="mesh") as ctx:
         how = {"groups": 25, "group_size": 16, "cut": ROWS_CUT, "out": ["y", "z"]}
         ctx.dispatch(rows, row_arguments(400)[0], **how, shards="each")
-        monkeypatch.setattr(kernel_calls._Call, "run", failing)
+        monkeypatch.setattr(dispatch.Dispatch, "launch_piece", failing)
         with pytest.raises(DeviceLost, match="it was reset"):
             ctx.dispatch(rows, given, **how, shards="each")
         assert np.isnan(given["y"]).all()

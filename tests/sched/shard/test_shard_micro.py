@@ -13,8 +13,8 @@ import pytest
 
 from sparkle_drv.sched.decide import pipeline
 from sparkle_drv.sched.decide.dag import Problem
+from sparkle_drv.sched.graph.place import micro_batches
 from sparkle_drv.sched.model.task import Task, Value
-from sparkle_drv.sched.shard import micro_batches
 
 F32 = np.dtype(np.float32)
 

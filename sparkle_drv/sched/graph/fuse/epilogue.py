@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from sparkle_drv.ops.expression.graph import Builder, ExpressionNode, Graph
 from sparkle_drv.sched.model.task import Fold, Task, Value
-
-from .compose import Expr
+from sparkle_drv.sched.operations.compose import Expr
+from sparkle_drv.sched.operations.product import Product
+from sparkle_drv.sched.operations.table import operation_of
 
 _ACTIVATIONS = ("relu", "tanh", "sigmoid")
 _ALONG = frozenset({"add", "sub", "mul", "div", "neg", "abs", "sqrt", "square", "exp", "min", "max",
@@ -81,7 +82,8 @@ class _Search:
         return node.op in _ALONG and all(self.along[a] for a in node.args)
 
     def _one_each(self, value: Value) -> bool:
-        out, axis = self.product.out, self.product.channels % len(self.product.out.shape)
+        out = self.product.out
+        axis = _operation(self.product).channels(self.product) % len(out.shape)
         wanted = (1,) * axis + (out.shape[axis],) + (1,) * (len(out.shape) - axis - 1)
         missing = len(out.shape) - len(value.shape)
         if missing < 0 or value.dtype != out.dtype:
@@ -208,17 +210,25 @@ class _Line:
             value = self.reads.get(str(node.value)) if node.op == "name" else None
             if value is not None and value.nbytes == self._channels() * value.dtype.itemsize:
                 return value, None
-        weights = product.reads[product.weights]
+        operation = _operation(product)
+        weights = product.reads[operation.weights]
         beforehand = [*self.reads.values(), *([old] if old else [])]
         if self.scale is not None:
             beforehand.append(weights)
         if not all(value.host for value in beforehand):
             raise _Not
-        return None, Fold(self.reads, self._graph(self.scale), self._graph(self.shift), positive)
+        scale, shift = self._graph(self.scale), self._graph(self.shift)
+        return None, Fold(self.reads, scale, shift, positive, operation.weights)
 
     def _channels(self) -> int:
         product = self.search.product
-        return product.out.shape[product.channels]
+        return product.out.shape[_operation(product).channels(product)]
 
     def _graph(self, root: int | None) -> Graph | None:
         return None if root is None else self.builder.graph(root, tuple(self.reads), "", "fold")
+
+
+def _operation(product: Task) -> Product:
+    operation = operation_of(product)
+    assert isinstance(operation, Product)
+    return operation

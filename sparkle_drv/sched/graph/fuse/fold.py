@@ -17,6 +17,8 @@ import numpy.typing as npt
 from sparkle_drv.ops.expression.elementwise import ELEMENTWISE
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.sched.model.task import Task
+from sparkle_drv.sched.operations.product import Product
+from sparkle_drv.sched.operations.table import operation_of
 from sparkle_drv.sched.run.constants import ContextConstant
 
 Host = npt.NDArray[Any]
@@ -31,7 +33,9 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
     fold = task.fold
     assert fold is not None
     names = {name: _host(given[value.number]) for name, value in fold.reads.items()}
-    channels = task.out.shape[task.channels]
+    operation = operation_of(task)
+    assert isinstance(operation, Product)
+    channels = task.out.shape[operation.channels(task)]
     found: dict[str, Host] = {}
     with np.errstate(all="ignore"):
         scale = _each(fold.scale, names, channels)
@@ -39,12 +43,11 @@ def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
         if fold.positive and not (scale is None or bool(np.all(scale > 0))):
             return None
         if scale is not None:
-            weights = _host(given[task.reads[task.weights].number])
-            along = scale.reshape(-1, 1, 1, 1) if task.op == "conv2d" else scale
-            made = (weights * along).astype(weights.dtype)
+            weights = _host(given[task.reads[fold.weights].number])
+            made = operation.scaled(weights, scale).astype(weights.dtype)
             if not _normal(made, weights):
                 return None
-            found[task.weights] = made
+            found[fold.weights] = made
         bias = _host(given[task.reads["bias"].number]) if "bias" in task.reads else None
         if bias is None and shift is None:
             return found

@@ -10,13 +10,11 @@ versions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from sparkle_drv.sched.model.task import Task, Value, needed
+from sparkle_drv.sched.operations.table import change_task, is_change, operation_of
 
 OTHER = {"NCHW": "NHWC", "NHWC": "NCHW"}
 """The layouts that convolutions work in, each with the other one."""
@@ -31,11 +29,11 @@ def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
     left = []
     for task in tasks:
         task = _reading(task, same)
-        before = made.get(task.reads["a"].number) if task.op == "layout" else None
+        before = made.get(task.reads["a"].number) if is_change(task) else None
         if before is not None and task.out.number not in outputs and _back(before, task):
             same[task.out.number] = before.reads["a"]
             continue
-        if task.op == "layout":
+        if is_change(task):
             made[task.out.number] = task
         left.append(task)
     return needed(left, outputs)
@@ -72,22 +70,11 @@ def relaid(tasks: Sequence[Task], outputs: frozenset[int], free: int) -> list[Ta
 
 def changed_nbytes(tasks: Sequence[Task]) -> int:
     """Returns the bytes that changes of layout read and write."""
-    return sum(t.reads["a"].nbytes + t.out.nbytes for t in tasks if t.op == "layout")
+    return sum(t.reads["a"].nbytes + t.out.nbytes for t in tasks if is_change(t))
 
 
 def _images(task: Task) -> dict[str, Value]:
-    """Returns, by name, the operands that must have the layout in which the task works. Returns {}
-    if the task cannot work in another layout.
-    """
-    out = task.out
-    if task.op == "conv2d" and task.options["algo"] == "auto":
-        return {"x": task.reads["x"]}
-    if task.op != "map" or out.layout not in OTHER or len(out.shape) != 4:
-        return {}
-    whole = {name: value for name, value in task.reads.items() if value.shape == out.shape}
-    rest = [value for name, value in task.reads.items() if name not in whole]
-    plain = all(value.dtype == np.float32 for value in (*whole.values(), out))
-    return whole if plain and all(math.prod(value.shape) == 1 for value in rest) else {}
+    return operation_of(task).images(task)
 
 
 def _parts(tasks: Sequence[Task]) -> Iterator[frozenset[int]]:
@@ -124,7 +111,7 @@ def _flipped(
     """
     here = str(tasks[min(part)].out.layout)
     there = OTHER[here]
-    makers = {task.out.number: task for task in tasks if _changes(task, there, here)}
+    makers = {task.out.number: task for task in tasks if is_change(task, there, here)}
     leaving = _leaving(tasks, part, here)
     inside = {tasks[i].out.number for i in part}
     turned: dict[int, Value] = {}
@@ -152,25 +139,17 @@ def _flipped(
                 words = (*maker.made_of, *words)
             elif value.number not in turned:
                 turned[value.number] = turn(value)
-                made.append(_change(value, turned[value.number], here, there))
+                made.append(change_task(value, turned[value.number], here, there))
         out, end = task.out, leaving.get(task.out.number)
         turned[out.number] = turn(out) if end is None else end.out
         words = words if end is None else (*words, *end.made_of)
         reads = {**task.reads, **{n: turned[v.number] for n, v in _images(task).items()}}
-        options = {**task.options, **({"layout": there} if task.op == "conv2d" else {})}
+        options = operation_of(task).in_layout(task, there)
         made.append(
             replace(task, reads=reads, out=turned[out.number], options=options, made_of=words)
         )
-        made.append(_change(turned[out.number], out, there, here))
+        made.append(change_task(turned[out.number], out, there, here))
     return made
-
-
-def _changes(task: Task, source: str, target: str) -> bool:
-    """Returns whether the task changes an array from the layout `source` to the layout `target`."""
-    return task.op == "layout" and (task.options["source"], task.options["target"]) == (
-        source,
-        target,
-    )
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
@@ -182,11 +161,6 @@ def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int
     inside = {tasks[i].out.number for i in part}
     found: dict[int, Task] = {}
     for task in tasks:
-        if _changes(task, here, OTHER[here]) and task.reads["a"].number in inside:
+        if is_change(task, here, OTHER[here]) and task.reads["a"].number in inside:
             found.setdefault(task.reads["a"].number, task)
     return found
-
-
-def _change(value: Value, out: Value, source: str, target: str) -> Task:
-    options = {"source": source, "target": target, "channels": None}
-    return Task("layout", {"a": value}, out, options, made_of=(f"{source} to {target}",))

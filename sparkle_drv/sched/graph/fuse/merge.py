@@ -15,8 +15,10 @@ from sparkle_drv.ops.arguments import check
 from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Builder, Graph
 from sparkle_drv.sched.model.task import Task, Value, needed, readers
+from sparkle_drv.sched.operations.compose import CALLED, Expr, written
+from sparkle_drv.sched.operations.product import Product
+from sparkle_drv.sched.operations.table import operation_of
 
-from .compose import Expr, written
 from .epilogue import Epilogue, peel
 
 SCALING = 2
@@ -32,9 +34,9 @@ def fuse(tasks: Sequence[Task], outputs: frozenset[int], holds: Holds, free: int
     numbers from `free` on, above those of `tasks`.
     """
     free = max(free, unused(tasks))
-    left = _maps_into(plain(tasks, outputs), outputs, "map")
+    left = _expressions_into(plain(tasks, outputs), outputs, _is_elementwise)
     left = _products(left, outputs, holds, free)
-    return _maps_into(left, outputs, "reduce")
+    return _expressions_into(left, outputs, _reduces)
 
 
 def unused(tasks: Sequence[Task]) -> int:
@@ -58,9 +60,9 @@ def _plain(task: Task) -> Task:
 
 
 def _alone(
-    tasks: Sequence[Task], outputs: frozenset[int], ops: Sequence[str]
+    tasks: Sequence[Task], outputs: frozenset[int], wanted: Callable[[Task], bool]
 ) -> dict[int, tuple[int, int]]:
-    """Finds tasks of `ops`, such as "map", whose result is no output and has only one reader.
+    """Finds the tasks that are `wanted`, whose result is no output and has only one reader.
 
     Returns a dict: number of the result -> (index of the task, index of the task that reads it).
     """
@@ -68,20 +70,22 @@ def _alone(
     return {
         task.out.number: (i, reading[task.out.number][0])
         for i, task in enumerate(tasks)
-        if task.op in ops
+        if wanted(task)
         and task.out.number not in outputs
         and len(reading.get(task.out.number, ())) == 1
     }
 
 
-def _maps_into(tasks: list[Task], outputs: frozenset[int], op: str) -> list[Task]:
-    """Merges each map into the map or reduction that is its only reader."""
+def _expressions_into(
+    tasks: list[Task], outputs: frozenset[int], wanted: Callable[[Task], bool]
+) -> list[Task]:
+    """Merges each expression into its only reader, if that is `wanted`."""
     tried: set[tuple[int, int]] = set()
     while True:
         made = None
-        for number, (i, reader) in _alone(tasks, outputs, ("map",)).items():
+        for number, (i, reader) in _alone(tasks, outputs, _is_elementwise).items():
             pair = number, tasks[reader].out.number
-            if tasks[reader].op == op and pair not in tried:
+            if wanted(tasks[reader]) and pair not in tried:
                 made = _joined(tasks[i], tasks[reader], number)
                 tried.add(pair)
             if made is not None:
@@ -91,10 +95,22 @@ def _maps_into(tasks: list[Task], outputs: frozenset[int], op: str) -> list[Task
             return tasks
 
 
+def _is_elementwise(task: Task) -> bool:
+    return operation_of(task).elementwise
+
+
+def _reduces(task: Task) -> bool:
+    return operation_of(task).reduces
+
+
+def _is_product(task: Task) -> bool:
+    return isinstance(operation_of(task), Product)
+
+
 def _joined(inner: Task, outer: Task, number: int) -> Task | None:
     assert inner.expression is not None
     part = Expr(inner.expression, inner.reads, inner.numbers)
-    if outer.op == "map":
+    if operation_of(outer).elementwise:
         if inner.out.shape != outer.out.shape:
             return None  # merged, each broadcast copy of an element would be computed again
         assert outer.expression is not None
@@ -123,8 +139,8 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
         found = next(
             (
                 (i, reader)
-                for number, (i, reader) in _alone(tasks, outputs, ("gemm", "conv2d")).items()
-                if tasks[reader].op == "map" and number not in done
+                for number, (i, reader) in _alone(tasks, outputs, _is_product).items()
+                if _is_elementwise(tasks[reader]) and number not in done
             ),
             None,
         )
@@ -178,7 +194,7 @@ def _pays(task: Task, whole: bool) -> bool:
     in each run, on the host, in a few passes.
     """
     assert task.fold is not None
-    weights = task.reads[task.weights]
+    weights = task.reads[task.fold.weights]
     cheap = weights.constant or SCALING * weights.nbytes <= task.out.nbytes
     return task.fold.scale is None or (whole and cheap)
 
@@ -188,7 +204,7 @@ def _part(expr: Expr, at: int) -> Graph:
     builder = Builder()
     for node in expr.graph.nodes:
         builder.add(node.op, node.args, node.value)
-    return builder.graph(at, expr.graph.names, "", "map")
+    return builder.graph(at, expr.graph.names, "", CALLED)
 
 
 def _rest(expr: Expr, at: int, value: Value) -> Expr | None:
@@ -206,7 +222,7 @@ def _rest(expr: Expr, at: int, value: Value) -> Expr | None:
         else:
             args = tuple(new[a] for a in node.args)
             new.append(builder.add(node.op, args, node.value, node.at))
-    graph = builder.graph(new[last], (*expr.graph.names, name), "", "map")
+    graph = builder.graph(new[last], (*expr.graph.names, name), "", CALLED)
     used = {str(node.value) for node in graph.nodes if node.op == "name"}
     reads = {n: v for n, v in expr.reads.items() if n in used}
     numbers = {n: v for n, v in expr.numbers.items() if n in used}

@@ -12,8 +12,8 @@ from sparkle_drv.sched.model.graph_plan import MicroBatches
 from sparkle_drv.sched.model.task import Task
 from sparkle_drv.sched.model.work import Work
 from sparkle_drv.sched.run.local import LocalExecutor
-from sparkle_drv.sched.shard import micro_batches
 
+from . import micro_batches
 from .plans import Decided, decide, one_way, reads_of, refused_of, works_of
 from .steps import Do
 

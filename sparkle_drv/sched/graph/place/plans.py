@@ -11,8 +11,6 @@ from typing import Any
 
 from sparkle_drv.core.array import Array
 from sparkle_drv.mesh.links.network import HOST
-from sparkle_drv.ops.conv2d.operation import WINOGRAD, packs
-from sparkle_drv.ops.map.operation import fuses
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide import pipeline, place_graph
 from sparkle_drv.sched.decide.choose import Impossible
@@ -21,14 +19,14 @@ from sparkle_drv.sched.journal.journal import Journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
 from sparkle_drv.sched.model.task import Task, Value
-from sparkle_drv.sched.model.traffic import traffic
 from sparkle_drv.sched.model.work import Operand, Work
+from sparkle_drv.sched.operations.table import is_change, operation_of
+from sparkle_drv.sched.operations.traffic import fuses, traffic
 from sparkle_drv.sched.run import ways
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.constants import ContextConstant
 from sparkle_drv.sched.run.local import LocalExecutor
 
-from .classes import class_of
 from .steps import Do, Steps, steps
 
 _BOUND = (Array, Constant, ContextArray)
@@ -124,7 +122,7 @@ def works_of(
     """Returns the Work of each task. Classes that are not known yet are measured."""
     works = []
     for task in tasks:
-        kind, size = class_of(task)
+        kind, size = operation_of(task).work_class(task)
         executor.know(kind, uris)
         operands = tuple(_operand(v, given) for v in task.arrays if v.kind != "made")
         place = _out_place(task.out, outputs, given, outs)
@@ -171,15 +169,12 @@ def reads_of(tasks: Sequence[Task]) -> list[list[int]]:
 def refused_of(
     executor: LocalExecutor, uris: tuple[str, ...], tasks: Sequence[Task]
 ) -> dict[tuple[int, str], str]:
-    """Returns a dict: (index of a task, URI of a device that cannot do the task) -> the reason.
-
-    The only reason so far: the task asks for an algorithm that is there on the cpu only.
-    """
+    """Returns a dict: (index of a task, URI of a device that cannot do the task) -> the reason."""
     return {
-        (i, uri): f"algo {task.options['algo']!r} is there on the cpu only"
+        (i, uri): why
         for i, task in enumerate(tasks)
         for uri in uris
-        if task.options.get("algo") in WINOGRAD and not packs(executor.devices[uri])
+        if (why := operation_of(task).refusal(task, executor.devices[uri]))
     }
 
 
@@ -262,6 +257,7 @@ def _with_steps(
             place_graph.candidates(
                 placed, slot.task, do.uri, explores and usual[slot.task] != slot.device
             ),
+            is_change(tasks[slot.task]),
         )
         for slot, do in zip(schedule.slots, order, strict=True)
     )

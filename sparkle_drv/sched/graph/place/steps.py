@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkle_drv.sched.model.task import Task, Value
+from sparkle_drv.sched.operations.table import operation_of
 
 from .reuse import Item, Memory, pack
 
@@ -112,7 +113,7 @@ def _with_memory(
             # that the results of several tasks use one after another.
             for value in task.reads.values():
                 end[value.number, step.uri] = at
-            if task.out.number not in outputs and task.op != "reduce":
+            if task.out.number not in outputs and not operation_of(task).reduces:
                 begin[task.out.number, step.uri] = at
                 makes[task.out.number, step.uri] = step
     end = {key: max(end.get(key, at), at) for key, at in begin.items()}
@@ -148,7 +149,7 @@ def _over(
     """Returns the key of an operand of a map that the result may overwrite, because the map is the
     operand's last reader. Returns None if there is no such operand.
     """
-    if isinstance(step, Bring) or tasks[step.task].op != "map":
+    if isinstance(step, Bring) or not operation_of(tasks[step.task]).elementwise:
         return None
     out = tasks[step.task].out
     now = begin.get((out.number, step.uri))

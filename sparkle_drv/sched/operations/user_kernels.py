@@ -1,5 +1,5 @@
 """Checks a kernel that a caller passes to `Context.dispatch`, and its arguments, before anything is
-submitted. kernel_calls.py moves the arrays and launches the kernel.
+submitted. dispatch.py launches the kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparkle_drv.core.device import Device
 from sparkle_drv.core.kernel import Kernel, triple
 from sparkle_drv.ops.memory import staging
 
-from .arrays import ContextArray
+from .operation import is_context_array
 
 WORDS = ("count", "begin")
 """What a number argument can be in each piece: the piece's number of elements, or its first
@@ -194,7 +194,7 @@ def _check(arg: Arg, x: Any, told: bool) -> None:
             raise TypeError(f"{arg.name}: expected a number for {kind}, got {x!r}")
     elif x is None and arg.optional:
         return
-    elif not isinstance(x, (np.ndarray, ContextArray)) or is_masked(x):
+    elif not (isinstance(x, np.ndarray) or is_context_array(x)) or is_masked(x):
         got = type(x).__name__
         raise TypeError(f"{arg.name}: expected a numpy array or a ContextArray, got {got}")
     elif not of_dtype(x.dtype) & POINTERS[kind]:

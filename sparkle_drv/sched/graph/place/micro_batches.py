@@ -13,12 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from sparkle_drv.ops.reduce.fold import axes_of
 from sparkle_drv.sched.model.task import Task, Value
-
-_LEFT = {"gemm": "a", "conv2d": "x", "layout": "a"}
-"""For each operation, the operand that is cut with the result along axis 0. Other operands stay
-whole."""
+from sparkle_drv.sched.operations.table import operation_of
 
 
 @dataclass(frozen=True)
@@ -134,18 +130,7 @@ def _along(task: Task, name: str) -> list[str]:
 
     Raises ValueError if the result has no axis 0, or if the task reduces axis 0 of its operand.
     """
-    if task.op in _LEFT:
-        return [_LEFT[task.op]]
-    shape = task.reads["a"].shape if task.expression is None else task.common
-    axis = task.options.get("axis")
-    if task.op == "reduce" and shape and 0 in axes_of(axis, len(shape)):
-        raise ValueError(
-            f"micro_batches: {name}: expected axis 0, the batch, to stay, got it reduced"
-        )
-    if not shape:
-        raise ValueError(f"micro_batches: {name}: expected a result with axis 0, got none")
-    return [
-        operand
-        for operand, value in task.reads.items()
-        if len(value.shape) == len(shape) and value.shape[0] == shape[0]
-    ]
+    along = operation_of(task).along(task)
+    if isinstance(along, str):
+        raise ValueError(f"micro_batches: {name}: {along}")
+    return along

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkle_drv.ops import ref
-from sparkle_drv.ops.expression import grammar, scalars
+from sparkle_drv.ops.expression import scalars
 from sparkle_drv.ops.expression.elementwise import COMPARISONS
+from sparkle_drv.ops.expression.graph import Graph
 
 Array = npt.NDArray[Any]
 Pair = tuple[Array, Array]
@@ -35,15 +36,14 @@ division may multiply by a reciprocal. FUNCTION is for a call such as exp; ops/r
 JUMPS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
-def evaluate(text: str, values: Mapping[str, Any], *dtypes: Any) -> Pair:
-    """Returns the values of `text` and the bounds of their errors, two float64 arrays [n].
+def evaluate(graph: Graph, values: Mapping[str, Any], *dtypes: Any) -> Pair:
+    """Returns the values of an expression and the bounds of their errors, two float64 arrays [n].
 
     A device computes each step in one of `dtypes`. These are one or more floating-point types, and
     may be signed integer types besides. A bound is the largest error that the device may then make.
     `values` maps names to arrays [n] and numbers. A step of numbers alone is computed in the type
     of those numbers, as in a map.
     """
-    graph = grammar.parse(text)
     length = max((np.size(v) for v in values.values()), default=1)
     single = scalars.values(graph, {n: v for n, v in values.items() if not np.ndim(v)})
     floats = [np.finfo(t) for t in dtypes if np.dtype(t).kind == "f"]

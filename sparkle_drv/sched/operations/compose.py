@@ -8,8 +8,10 @@ the expression. Equal expressions thus give equal graphs, however they were writ
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,15 @@ MOST_NODES = 256
 MOST_TEXT = 72
 """Longest text of an expression in a message, in characters."""
 LONGEST = 4000
-"""Longest text of an expression for `ops.map`, in characters."""
+"""Longest text of an expression, in characters."""
 _SIGNS = {
     "add": ("+", 10), "sub": ("-", 10), "mul": ("*", 20), "div": ("/", 20), "pow": ("**", 40),
     "lt": ("<", 5), "le": ("<=", 5), "gt": (">", 5), "ge": (">=", 5), "eq": ("==", 5),
     "ne": ("!=", 5),
 }  # fmt: skip
 _UNARY = 30
+CALLED = "map"
+"""What errors call an expression that was put together."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class _Made:
     def result(self, outer: Expr, inner: Mapping[str, Expr]) -> Expr:
         root = self.copied(outer, inner)
         names = (*self.reads, *self.numbers)
-        return Expr(self.builder.graph(root, names, "", "map"), self.reads, self.numbers)
+        return Expr(self.builder.graph(root, names, "", CALLED), self.reads, self.numbers)
 
     def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
         """Appends the nodes of `given` to the new expression. Returns the number of the last
@@ -134,17 +138,37 @@ def written(graph: Graph) -> str:
     return f"{operations(graph)} operations on {', '.join(graph.names)}"
 
 
-def as_text(graph: Graph) -> str:
-    """Returns the expression as text for `ops.map`, or "" if the text would be longer
-    than LONGEST.
+@lru_cache(maxsize=1024)
+def outline(graph: Graph) -> str:
+    """Returns the expression as text without spaces, with "#" for its numbers, and with its names
+    by their order. A long expression is a digest.
+
+    Expressions with the same outline cost the same. An expression with a power keeps its numbers,
+    because the exponent changes the computation.
+    """
+    names = {name: f"x{i}" for i, name in enumerate(graph.names)}
+    keeps = any(node.op == "pow" for node in graph.nodes)
+    text = as_text(graph, names, keeps).replace(" ", "")
+    if 0 < len(text) <= MOST_TEXT:
+        return text
+    nodes = [(n.op, n.args, n.value if keeps or n.op == "name" else "") for n in graph.nodes]
+    digest = hashlib.sha256(repr((graph.names, nodes)).encode()).hexdigest()[:12]
+    return f"{operations(graph)} operations {digest}"
+
+
+def as_text(graph: Graph, names: Mapping[str, str] | None = None, numbers: bool = True) -> str:
+    """Returns the expression as text, or "" if the text would be longer than LONGEST. `names` are
+    other names of its operands. Without `numbers`, "#" stands for each number.
     """
     texts: list[tuple[str, int]] = []  # (text, binding strength of its outer operator)
     for node in graph.nodes:
         given = [texts[a] for a in node.args]
         if node.op == "name":
-            made = str(node.value), 99
+            name = str(node.value)
+            made = names[name] if names else name, 99
         elif node.op == "number":
-            made = _number(node.value), 99 if not str(node.value).startswith("-") else _UNARY
+            text = _number(node.value) if numbers else "#"
+            made = text, _UNARY if text.startswith("-") else 99
         elif node.op in _SIGNS:
             sign, binds = _SIGNS[node.op]
             (left, lb), (right, rb) = given

@@ -8,23 +8,24 @@ gives the time of one operation.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 from sparkle_drv import ops
 from sparkle_drv.core.device import Device
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.expression.grammar import outline, parse
+from sparkle_drv.ops.expression.grammar import parse
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.expression.lower import Lowered
 from sparkle_drv.ops.expression.promote import REAL, dtype_of, is_whole
 from sparkle_drv.ops.map import fused
-from sparkle_drv.ops.map.operation import check_on, common_shape
+from sparkle_drv.ops.map.operation import check_on
+from sparkle_drv.sched.model.task import Task
+from sparkle_drv.sched.model.work_class import Class, Predicted, Runs, filled
 
-from .operations import Class, Predicted, Runs, filled, reduce_class
+from .compose import outline
 
 COLUMNS = 64
 """Elements of a row in the measured arrays."""
@@ -42,44 +43,23 @@ _GROUP_OF = {**dict.fromkeys(REAL - {"sqrt"}, "functions"), "pow": "powers"}
 _MEASURED = frozenset(check.DTYPES.values())
 
 
-def map_class(
-    expression: str, graph: Graph, code: Lowered, numbers: dict[int, Any], arrays: dict[str, Any]
-) -> tuple[Class, float]:
-    """Returns the class of an expression over arrays, and its size: the bytes read and written.
-
-    Each expression is a class, whatever the values of its numbers. Other types, or broadcasting,
-    make another class. `code` is the program of `graph`, and `numbers` maps nodes of the graph to
-    the values of numbers.
-    """
-    count = math.prod(common_shape(arrays))
-    touched = [*(x.nbytes for x in arrays.values()), count * dtype_of(code.result).itemsize]
-    size = float(sum(touched))
-    broadcast = len({tuple(x.shape) for x in arrays.values()}) > 1
-    base = _sum(_measured_as(code.result), broadcast)
-    how = _predicted(graph, code, numbers, base, size / count)
-    return Class(_name("map", code, outline(expression), broadcast), predicted=how), size
-
-
-def task_class(
-    op: str, graph: Graph, values: Mapping[str, Any], numbers: Mapping[str, Any], nbytes: float
+def expression_class(
+    op: str, task: Task, nbytes: float, base: Callable[[str, bool], Class] | None = None
 ) -> Class:
-    """Returns the class of a map, or of a reduction of an expression, that reads and writes
-    `nbytes` bytes for each element.
+    """Returns the class of a task that computes an expression, and reads and writes `nbytes` bytes
+    for each element.
 
-    Expressions with equally many operations of each group (arithmetic, functions, powers) are one
-    class. `op` is "map" or "reduce".
+    Each expression is a class, whatever the names of its operands and the values of its numbers.
+    Other types, or broadcasting, make another class. `base(tag, broadcast)` returns the class whose
+    time per byte is part of the time; by default that is a sum of two arrays.
     """
-    kinds = {name: check.tag_of(value.dtype) for name, value in values.items()}
-    code, found = fused.program(graph, kinds, dict(numbers))
-    broadcast = len({value.shape for value in values.values()}) > 1
-    tag = _measured_as(code.result)
-    base = _sum(tag, broadcast) if op == "map" else reduce_class("sum", dtype_of(tag))
-    counts: Counter[str] = Counter()
-    for (group, _), times in _groups(code).items():
-        counts[group] += times
-    text = ", ".join(f"{counts[group]} {group}" for group in CHAINS if counts[group])
-    how = _predicted(graph, code, found, base, nbytes)
-    return Class(_name(op, code, f"{text}, {nbytes:.3g} bytes", broadcast), predicted=how)
+    assert task.expression is not None
+    kinds = {name: check.tag_of(value.dtype) for name, value in task.reads.items()}
+    code, numbers = fused.program(task.expression, kinds, dict(task.numbers))
+    broadcast = len({value.shape for value in task.reads.values()}) > 1
+    least = (base or _sum)(_measured_as(code.result), broadcast)
+    how = _predicted(task.expression, code, numbers, least, nbytes)
+    return Class(_name(op, code, outline(task.expression), broadcast), predicted=how)
 
 
 def _name(op: str, code: Lowered, text: str, broadcast: bool) -> str:

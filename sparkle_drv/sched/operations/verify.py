@@ -17,7 +17,7 @@ Source: R. Freivalds, Probabilistic machines can use less running time, IFIP Con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from sparkle_drv.ops import ref
 from sparkle_drv.ops.arguments import check
-from sparkle_drv.ops.expression import grammar, promote
+from sparkle_drv.ops.expression import promote
+from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.map import fused
 from sparkle_drv.ops.map.operation import sorted_out
 from sparkle_drv.ops.shapes.geometry import Geometry
@@ -33,11 +34,6 @@ from sparkle_drv.ops.shapes.geometry import Geometry
 from . import bounds
 
 Array = npt.NDArray[Any]
-Check = Callable[[Array, Sequence[Array | None], np.random.Generator], str]
-"""A check takes (result, operands, random generator) and returns a description of the
-error, or "".
-"""
-
 Outline = tuple[dict[str, Array], dict[str, Any], set[np.dtype[Any]], str]
 """Arrays and numbers of an expression by name, the types of its steps, and how to check it: by
 "exact" whole numbers, by "bounds", or "" if not at all.
@@ -56,7 +52,7 @@ TILE = 6
 stride 2."""
 
 
-def gemm(
+def product(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator,
     activation: str | None = None,
 ) -> str:  # fmt: skip
@@ -109,7 +105,7 @@ def _freivalds(
     return f"row {i} is off by {off[i]:.3g}, more than {allowed[i]:.3g} (Freivalds)"
 
 
-def conv2d(
+def convolution(
     got: Array, given: Sequence[Array | None], chance: np.random.Generator, shape: Geometry,
     activation: str | None = None,
 ) -> str:  # fmt: skip
@@ -166,26 +162,25 @@ def _near(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
     return np.asarray(np.abs(part).max((1, 2), initial=0.0))
 
 
-def map(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
-    names: Sequence[str], numbers: dict[str, Any],
+def expression(
+    got: Array, reads: Mapping[str, Array], chance: np.random.Generator, graph: Graph,
+    numbers: Mapping[str, Any],
 ) -> str:  # fmt: skip
-    """Checks some elements of a map. `given` holds the arrays, which broadcast to the shape of the
-    result. `names` are their names in the expression, in the same order.
+    """Checks some elements of a map. `reads` holds the arrays by their names in the expression.
+    They broadcast to the shape of the result.
     """
-    values = {**numbers, **dict(zip(names, given, strict=True))}
-    arrays, single, steps, way = _outline(expression, values, got.dtype)
+    arrays, single, steps, way = _outline(graph, {**numbers, **reads}, got.dtype)
     if not way:
         return ""
     flat = got.reshape(-1)
     at = _some(flat.size, np.flatnonzero(~np.isfinite(flat)), (), chance)
     there = {name: np.broadcast_to(x, got.shape).flat[at] for name, x in arrays.items()}
     if way == "exact":
-        want = np.broadcast_to(ref.map(expression, **there, **single), at.shape)
+        want = np.broadcast_to(ref.map(graph, **there, **single), at.shape)
         unlike = np.flatnonzero(want != flat[at])
         off = np.zeros(len(at))
     else:
-        want, off = bounds.evaluate(expression, {**there, **single}, *steps, got.dtype)
+        want, off = bounds.evaluate(graph, {**there, **single}, *steps, got.dtype)
         with np.errstate(all="ignore"):
             alike = (want == flat[at]) | (np.isnan(want) & np.isnan(flat[at]))
             unlike = np.flatnonzero(~alike & ~(np.abs(want - flat[at]) <= off) & np.isfinite(off))
@@ -195,10 +190,10 @@ def map(
     return f"element {int(at[i])} is {flat[at[i]]}, {want[i]} +- {off[i]:.3g} is right"
 
 
-def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> Outline:
+def _outline(graph: Graph, values: dict[str, Any], result: np.dtype[Any]) -> Outline:
     arrays, numbers = sorted_out(values)
     kinds = {name: check.tag_of(x.dtype) for name, x in arrays.items()}
-    code, _ = fused.program(grammar.parse(expression), kinds, numbers)
+    code, _ = fused.program(graph, kinds, numbers)
     steps = {promote.dtype_of(kind) for kind in code.types}
     given = {x.dtype for x in arrays.values()}
     if {*given, *steps} == {np.dtype(np.int32)} and result.kind == "i":
@@ -210,14 +205,8 @@ def _outline(expression: str, values: dict[str, Any], result: np.dtype[Any]) -> 
     return arrays, numbers, steps, "bounds" if floats else ""
 
 
-def reduce(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, op: str, axis: Any
-) -> str:  # fmt: skip
-    """Checks a whole reduction. `given` has one entry, the operand. The result may keep reduced
-    axes with length 1.
-    """
-    a = given[0]
-    assert a is not None
+def reduction(got: Array, a: Array, op: str, axis: Any) -> str:
+    """Checks a whole reduction of `a`. The result may keep reduced axes with length 1."""
     with np.errstate(all="ignore"):
         want = ref.reduce(a, op, axis)
         result = np.asarray(got).reshape(want.shape)
@@ -250,16 +239,15 @@ def _mean_off(off: Any, want: Any, dtype: Any, terms: int) -> Any:
     return off / max(1, terms) + bounds.ROUND * float(np.finfo(dtype).eps) * np.abs(want)
 
 
-def fold(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, expression: str,
-    names: Sequence[str], numbers: dict[str, Any], op: str, axis: Any,
+def folded(
+    got: Array, reads: Mapping[str, Array], chance: np.random.Generator, graph: Graph,
+    numbers: Mapping[str, Any], op: str, axis: Any,
 ) -> str:  # fmt: skip
-    """Checks some results of a reduction of an expression. `given` holds the arrays, which
-    broadcast to one shape. `names` are their names in the expression, in the same order.
+    """Checks some results of a reduction of an expression. `reads` holds the arrays by their names
+    in the expression. They broadcast to one shape.
     """
     result = np.asarray(got).reshape(-1)
-    values = {**numbers, **dict(zip(names, given, strict=True))}
-    found, single, steps, way = _outline(expression, values, result.dtype)
+    found, single, steps, way = _outline(graph, {**numbers, **reads}, result.dtype)
     if not way:
         return ""
     spread = np.broadcast_arrays(*found.values())
@@ -273,9 +261,9 @@ def fold(
         where = np.unravel_index(int(at), tuple(shape[i] for i in kept))
         row = {name: x[where].reshape(-1) for name, x in turned.items()}
         if way == "exact":
-            want, off = float(ref.reduce(ref.map(expression, **row, **single), op)), 0.0
+            want, off = float(ref.reduce(ref.map(graph, **row, **single), op)), 0.0
         else:
-            want, off = _folded(expression, row, single, op, result.dtype, steps)
+            want, off = _folded(graph, row, single, op, result.dtype, steps)
         value = float(result[at])
         alike = value == want or (np.isnan(value) and np.isnan(want))
         if not (alike or not np.isfinite(off) or abs(value - want) <= off):
@@ -284,7 +272,7 @@ def fold(
 
 
 def _folded(
-    expression: str, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any,
+    graph: Graph, row: dict[str, Array], numbers: dict[str, Any], op: str, dtype: Any,
     steps: set[np.dtype[Any]],
 ) -> tuple[float, float]:  # fmt: skip
     """Returns one result of a reduction of an expression, and how far the device may be off, or inf
@@ -296,7 +284,7 @@ def _folded(
     for i in range(0, terms, PIECE):
         piece = {name: x[i : i + PIECE] for name, x in row.items()}
         values[i : i + PIECE], off[i : i + PIECE] = bounds.evaluate(
-            expression, {**piece, **numbers}, *steps, dtype
+            graph, {**piece, **numbers}, *steps, dtype
         )
     with np.errstate(all="ignore"):
         want = float(ref.reduce(values, op))

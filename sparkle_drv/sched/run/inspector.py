@@ -1,15 +1,10 @@
-"""Checks a random share of all results with validate.py. The caller copies the arrays to
-the host.
-"""
+"""Draws at random the calls whose result is checked."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import numpy as np
-
-from .validate import Array, Check
 
 SEED = 0x5EED
 
@@ -29,9 +24,3 @@ class Inspector:
     def due(self) -> bool:
         """Returns whether to check the result of the call that begins now."""
         return self._random.random() < self.share
-
-    def look(self, check: Check, operands: Sequence[Array | None], result: Array) -> str:
-        """Returns a description of the error in a result, or "" if the result is right. All arrays
-        are on the host.
-        """
-        return check(result, operands, self.chance)
