@@ -103,6 +103,3 @@ class Candidate:
     """Why the device was not chosen; "" for the chosen one."""
     basis: str = ""
     """How the compute time was predicted, if no probe measured this class of work; otherwise ""."""
-
-
-@dataclass(frozen=True)
