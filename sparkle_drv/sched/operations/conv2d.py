@@ -29,7 +29,7 @@ _PROBES = {"3x3": (3, 1), "1x1": (1, 1), "other": (5, 1), "depthwise": (3, 0), "
 means one group per channel."""
 
 
-class Conv2d(Product):
+class Conv2dOperation(Product):
     """args: x, w, bias or None. named: options."""
 
     name = "conv2d"

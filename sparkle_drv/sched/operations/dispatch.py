@@ -27,7 +27,7 @@ PARTS = (64, 16, 4)
 """Divisors of a call's extent. The quotients are the sizes of the probes of the call's class."""
 
 
-class Dispatch(Operation):
+class DispatchOperation(Operation):
     """One call of a user's kernel, on any device. args: the arrays, on the host.
 
     `groups` maps the elements of a piece to its workgroups. `refused` has, by URI, the TypeError or

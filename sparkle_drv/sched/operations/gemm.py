@@ -24,7 +24,7 @@ THIN = 16.0
 _OPTIONS = {"activation", "algo"}
 
 
-class Gemm(Product):
+class GemmOperation(Product):
     """args: a, b. named: bias and options."""
 
     name = "gemm"

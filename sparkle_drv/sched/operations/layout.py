@@ -17,7 +17,7 @@ from . import verify
 from .operation import Host, Operation, Request, is_free
 
 
-class Layout(Operation):
+class LayoutOperation(Operation):
     """args: a, the layout of the result. named: source, channels."""
 
     name = "layout"
@@ -90,7 +90,7 @@ class Layout(Operation):
         return f"{task.options['source']} to {task.options['target']}"
 
 
-LAYOUT = Layout()
+LAYOUT = LayoutOperation()
 
 
 def is_change(task: Task, source: str | None = None, target: str | None = None) -> bool:

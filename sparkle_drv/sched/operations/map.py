@@ -26,7 +26,7 @@ from .expression_speed import expression_class
 from .operation import Arguments, Host, Operation, Request, is_array, is_context_array, is_free
 
 
-class Map(Operation):
+class MapOperation(Operation):
     """args: the expression (a Graph or its text), values. named: values by name."""
 
     name = "map"

@@ -31,7 +31,7 @@ from .operation import Arguments, Host, Operation, Request, is_array, is_free
 KINDS = ("sum", "max", "min", "mean")
 
 
-class Reduce(Operation):
+class ReduceOperation(Operation):
     """args: an array, op, axis; or an expression, whose operands are in named beside keepdims."""
 
     name = "reduce"

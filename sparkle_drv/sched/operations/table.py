@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from sparkle_drv.sched.model.task import Task
 
-from .conv2d import Conv2d
-from .dispatch import Dispatch
-from .gemm import Gemm
+from .conv2d import Conv2dOperation
+from .dispatch import DispatchOperation
+from .gemm import GemmOperation
 from .layout import LAYOUT, change_task, is_change
-from .map import Map
+from .map import MapOperation
 from .operation import Operation
-from .reduce import Reduce
+from .reduce import ReduceOperation
 
 __all__ = ["CONV2D", "GEMM", "LAYOUT", "MAP", "OPERATIONS", "REDUCE"]
 __all__ += [
     "EXPRESSION",
     "MATRIX_PRODUCT",
     "REDUCTION",
-    "Dispatch",
+    "DispatchOperation",
     "change_task",
     "is_change",
     "operation_of",
 ]
-GEMM, CONV2D, MAP, REDUCE = Gemm(), Conv2d(), Map(), Reduce()
+GEMM, CONV2D, MAP, REDUCE = GemmOperation(), Conv2dOperation(), MapOperation(), ReduceOperation()
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation for operation in (GEMM, CONV2D, MAP, REDUCE, LAYOUT)
 }
@@ -40,6 +40,8 @@ def operation_of(task: Task) -> Operation:
 
 def rate_unit(work_class: str) -> str:
     """Returns the unit of the rate of a class of work, by its name."""
-    rates = {x.name: x.rate for x in OPERATIONS.values()} | {Dispatch.name: Dispatch.rate}
+    rates = {x.name: x.rate for x in OPERATIONS.values()} | {
+        DispatchOperation.name: DispatchOperation.rate
+    }
     known = (rate for name, rate in rates.items() if work_class.startswith(name))
     return next(known, Operation.rate)

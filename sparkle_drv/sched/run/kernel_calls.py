@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkle_drv.sched.decide.choose import Impossible
-from sparkle_drv.sched.operations.table import Dispatch
+from sparkle_drv.sched.operations.table import DispatchOperation
 from sparkle_drv.sched.operations.user_kernels import UserKernel, arguments, groups_of, kernel_of
 from sparkle_drv.sched.shard.terms import Terms
 
@@ -34,7 +34,7 @@ def run_kernel(
         args = all_taken(executor.devices, tuple(args), {})[0]
     how = arguments(kernel, args, cut, out)
     check_own(executor, how.given)
-    operation = Dispatch(kernel, how, groups_of(groups, how.extent), group_size)
+    operation = DispatchOperation(kernel, how, groups_of(groups, how.extent), group_size)
     there = _loaded(executor, kernel, uris)
     request = operation.request(tuple(on_host(how.given[at]) for at in how.arrays), {})
     request.terms = terms

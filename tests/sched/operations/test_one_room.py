@@ -15,7 +15,7 @@ import pytest
 from where import ROOT
 
 import sparkle_drv as sp
-from sparkle_drv.sched.operations.table import OPERATIONS, Dispatch
+from sparkle_drv.sched.operations.table import OPERATIONS, DispatchOperation
 
 SCHED = ROOT / "sparkle_drv/sched"
 # An array has a layout, too. And `map` is a function of Python.
@@ -38,7 +38,7 @@ def words(tree: ast.AST) -> Iterator[str]:
 def named(text: str) -> list[str]:
     """Operations that a module names: as a whole word, or as the begin of a class of work."""
     tree = ast.parse(text)
-    names = (OPERATIONS.keys() | {Dispatch.name}) - SHARED
+    names = (OPERATIONS.keys() | {DispatchOperation.name}) - SHARED
     hits = [word for word in words(tree) if word.partition("_")[0] in names and len(word) < 40]
     for node in ast.walk(tree):
         operands = (node.left, *node.comparators) if isinstance(node, ast.Compare) else ()

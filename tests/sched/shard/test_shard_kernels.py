@@ -225,7 +225,7 @@ def test_a_device_without_an_image_is_left_out(ctx, ledgers, columns):
 
 def test_a_device_lost_in_the_middle(ctx, rows, monkeypatch):
     given, (y, z) = row_arguments(400)
-    run, lost = dispatch.Dispatch.launch_piece, []
+    run, lost = dispatch.DispatchOperation.launch_piece, []
     how = {"groups": 25, "group_size": 16, "cut": ROWS_CUT, "out": ["y", "z"]}
     with sp.init(list(URIS), profile=False, topology="mesh") as ctx:
         ctx.dispatch(rows, row_arguments(400)[0], **how, shards="each")
@@ -237,7 +237,7 @@ def test_a_device_lost_in_the_middle(ctx, rows, monkeypatch):
                 raise DeviceLost("it was reset")
             return made
 
-        monkeypatch.setattr(dispatch.Dispatch, "launch_piece", failing)
+        monkeypatch.setattr(dispatch.DispatchOperation, "launch_piece", failing)
         ctx.dispatch(rows, given, **how, shards="each")
         assert lost
         np.testing.assert_allclose(given["y"], y, rtol=1e-6)
@@ -254,7 +254,7 @@ def test_all_fail_and_the_arrays_are_as_they_were(rows, monkeypatch):
     with sp.init(list(URIS[:2]), profile=False, topology="mesh") as ctx:
         how = {"groups": 25, "group_size": 16, "cut": ROWS_CUT, "out": ["y", "z"]}
         ctx.dispatch(rows, row_arguments(400)[0], **how, shards="each")
-        monkeypatch.setattr(dispatch.Dispatch, "launch_piece", failing)
+        monkeypatch.setattr(dispatch.DispatchOperation, "launch_piece", failing)
         with pytest.raises(DeviceLost, match="it was reset"):
             ctx.dispatch(rows, given, **how, shards="each")
         assert np.isnan(given["y"]).all()
