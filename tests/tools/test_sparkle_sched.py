@@ -47,7 +47,7 @@ def saved(tmp_path_factory):
         (["gemm", "32x16x8", "--dtype", "f64"], "gemm_f64"),
         (["gemm", "64x64x64", "--from", "egl:0"], "in "),
         (["conv2d", "1x4x9x9", "6x2x3x3", "--groups", "2", "--padding", "1"], "grouped"),
-        (["map", "x*y + 1", "x,y", "100x3"], "map_f32:x*y+#, size 3600"),
+        (["map", "x*y + 1", "x,y", "100x3"], "map_f32:x0*x1+#, size 3600"),
         (["reduce", "50x20", "--op", "max", "--axis", "1", "--dtype", "i32"], "reduce_max_i32"),
         (["reduce", "50x20", "--op", "mean"], "reduce_mean_f32"),
     ],
