@@ -65,7 +65,7 @@ class ConvOptions(DivideOptions, total=False):
     algo: ConvAlgo
 
 
-class ReduceOptions(Divided, total=False):
+class ReduceOptions(DivideOptions, total=False):
     """Keyword options of `Context.reduce`."""
 
     keepdims: bool
