@@ -9,12 +9,12 @@ import weakref
 from typing import TYPE_CHECKING
 
 from ..amd.kmd import gpu
-from ..amd.kmd.gpu import IP, NOP, Buffer, Job, Late
+from ..amd.kmd.gpu import IP, NOP, BufferObject, Job, Late
 
 if TYPE_CHECKING:
     from .emulator import Node
 
-__all__ = ["IP", "NOP", "Buffer", "Gpu", "Job"]
+__all__ = ["IP", "NOP", "BufferObject", "Gpu", "Job"]
 
 
 class _Kept:
@@ -22,7 +22,7 @@ class _Kept:
 
     def __init__(self, node: Node) -> None:
         self.node, self.ctx = node, 0
-        self.ibs: list[tuple[Job, Buffer]] = []
+        self.ibs: list[tuple[Job, BufferObject]] = []
 
     def close(self) -> None:
         for _, ib in self.ibs:
@@ -43,7 +43,7 @@ def _forget(kept: _Kept) -> None:
 class Gpu(gpu.Gpu):
     """One context of the kernel driver on an emulated card's device node. The finalizer of the Gpu
     frees the context and the IBs. A buffer that nobody frees lives as long as the node, since numpy
-    arrays over the bytes that `Buffer.map` returns may still use it.
+    arrays over the bytes that `BufferObject.map` returns may still use it.
     """
 
     node: Node
@@ -66,10 +66,10 @@ class Gpu(gpu.Gpu):
         """Returns a free address range that an unmapped page follows."""
         return self.node.take_va(-(-nbytes // gpu.PAGE) * gpu.PAGE + gpu.PAGE)
 
-    def _own(self, buffer: Buffer) -> Buffer:
+    def _own(self, buffer: BufferObject) -> BufferObject:
         return buffer
 
-    def _sent(self, job: Job, words: list[int], ib: Buffer) -> None:
+    def _sent(self, job: Job, words: list[int], ib: BufferObject) -> None:
         self._kept.ibs.append((job, ib))
 
     def wait(self, job: Job, timeout_s: float = 10.0) -> None:

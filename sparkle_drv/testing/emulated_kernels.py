@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sparkle_drv.amd.code import image
 from sparkle_drv.amd.code.elf import Elf
-from sparkle_drv.amd.kmd.gpu import Buffer, Gpu
+from sparkle_drv.amd.kmd.gpu import BufferObject, Gpu
 from sparkle_drv.amd.tables.granules import lds_units
 
 from .emulated_dispatch import launch
@@ -55,7 +55,7 @@ class Kernels:
     def launch(
         self,
         name: str,
-        args: Sequence[Buffer | int],
+        args: Sequence[BufferObject | int],
         groups: int,
         *,
         size: int = 64,
@@ -88,7 +88,7 @@ class Kernels:
             tmpring=tmpring,
             scratch=scratch,
         )
-        used = [arg for arg in args if isinstance(arg, Buffer)]
+        used = [arg for arg in args if isinstance(arg, BufferObject)]
         try:
             job = self.gpu.submit("compute", ib, bos=[self.image, *used, *own])
             self.gpu.wait(job, timeout_s)
@@ -96,7 +96,9 @@ class Kernels:
             for buffer in own:
                 buffer.close()
 
-    def _arguments(self, args: Sequence[Buffer | int], groups: int, size: int) -> Buffer:
+    def _arguments(
+        self, args: Sequence[BufferObject | int], groups: int, size: int
+    ) -> BufferObject:
         """Returns a buffer with the arguments, and with the AQL dispatch packet, in which clang's
         code reads the sizes of group and grid.
         """
@@ -110,7 +112,7 @@ class Kernels:
         buffer.map[AQL_AT : AQL_AT + len(aql)] = aql
         return buffer
 
-    def _scratch(self, nbytes: int) -> tuple[Buffer, int]:
+    def _scratch(self, nbytes: int) -> tuple[BufferObject, int]:
         """Returns scratch memory for waves of `nbytes` each, and its TMPRING_SIZE.
 
         This register has the size of a wave's memory and a number of waves. On gfx11 the size is in
@@ -123,7 +125,7 @@ class Kernels:
 
 
 def user_sgprs(
-    properties: int, arguments: Buffer, scratch: int, private: int, wave: int
+    properties: int, arguments: BufferObject, scratch: int, private: int, wave: int
 ) -> list[int]:
     """Returns the user SGPRs that `kernel_code_properties` asks for, in the order of its bits."""
     user: list[int] = []

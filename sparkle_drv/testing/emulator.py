@@ -26,10 +26,10 @@ from sparkle_drv.fork_lock import fork_lock
 from .._emu import ffi, lib
 from ..amd.kmd import raw
 from ..amd.kmd.gpu import one_of
-from .emulated_gpu import IP, NOP, Buffer, Gpu, Job
+from .emulated_gpu import IP, NOP, BufferObject, Gpu, Job
 from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
-__all__ = ["IP", "NOP", "Buffer", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
+__all__ = ["IP", "NOP", "BufferObject", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
 
 VERSION = 9  # version of the C interface, as sp_emu_version returns it
 
@@ -325,7 +325,7 @@ def _close_node(machine: Machine, descriptor: list[int]) -> None:
         check(machine.ops.close(machine.ops.self, fd), "close")
 
 
-class Node(raw.Node):
+class Node(raw.DrmNode):
     """One open render node: a file descriptor with its own GPU address space. A node without
     references closes itself.
     """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkle_drv.amd.tables.bits import Addr, Place, Tail, Word, bits
+from sparkle_drv.amd.tables.bits import Addr, Tail, ValuePlace, Word, bits
 from sparkle_drv.lowlevel import bits as kit
 from sparkle_drv.lowlevel import pm4, type3
 
@@ -30,14 +30,14 @@ def test_bits_outside_a_dword(lo, hi):
 def test_a_packet_twice_fails_when_declared():
     with pytest.raises(ValueError, match="0x10 on gfx9"):
 
-        class Again(type3.Packet, opcode=0x10):
+        class Again(type3.Type3Packet, opcode=0x10):
             pass
 
 
 def test_a_tail_must_be_last():
     with pytest.raises(ValueError, match="the last element only"):
 
-        class Wrong(type3.Packet, opcode=0xFE):
+        class Wrong(type3.Type3Packet, opcode=0xFE):
             values = Tail()
             more = kit.U32()
 
@@ -95,7 +95,7 @@ def test_patching_a_place_changes_that_field_only(start, lo, data):
     width = data.draw(st.integers(1, 32 - lo))
     value = data.draw(st.integers(0, (1 << width) - 1))
     dwords = [7, start, 9]
-    place = Place(1, lo, width)
+    place = ValuePlace(1, lo, width)
     place.patch(dwords, value)
     assert place.get(dwords) == value
     mask = ((1 << width) - 1) << lo
@@ -106,6 +106,6 @@ def test_where_names_what_there_is():
     place = pm4.ReleaseMem.where("addr")
     dwords = pm4.ReleaseMem.encode()
     place.patch(dwords, 0xFFFF800000001000)
-    assert pm4.Packet.decode(dwords)[1]["addr"] == 0xFFFF800000001000
+    assert pm4.Type3Packet.decode(dwords)[1]["addr"] == 0xFFFF800000001000
     with pytest.raises(KeyError, match=r"no adr; it has header, .*event\.type"):
         pm4.ReleaseMem.where("adr")

@@ -61,7 +61,7 @@ def test_any_packet_round_trips(case):
     cls, gfx, fields = case
     dwords = cls.encode(gfx=gfx, **fields)
     queue = cls.ON[0]
-    found = pm4.Packet.decode(dwords, gfx, queue)
+    found = pm4.Type3Packet.decode(dwords, gfx, queue)
     assert (found[0], found[2]) == (cls, len(dwords))
     assert cls.encode(gfx=gfx, **found[1]) == dwords
     assert from_text(dwords, gfx, queue) == dwords
@@ -84,10 +84,10 @@ def test_any_sdma_packet_round_trips(data, gfx):
     fields = {
         name: values_of(data.draw, element, gfx)
         for name, element in cls.ELEMENTS.items()
-        if name != "header" and not (cls is sdma.Write and name == "count")
+        if name != "header" and not (cls is sdma.SdmaWrite and name == "count")
     }
     dwords = cls.encode(gfx=gfx, **fields)
-    found = sdma.Packet.decode(dwords, gfx)
+    found = sdma.SdmaPacket.decode(dwords, gfx)
     assert (found[0], found[2]) == (cls, len(dwords))
     assert cls.encode(gfx=gfx, **found[1]) == dwords
     assert from_text(dwords, gfx, "sdma") == dwords
@@ -95,13 +95,13 @@ def test_any_sdma_packet_round_trips(data, gfx):
 
 def test_lengths_are_checked():
     with pytest.raises(ValueError, match=r"EVENT_WRITE\.address: got 1 dwords"):
-        pm4.Packet.decode([0xC0014600, 0x407, 0])
+        pm4.Type3Packet.decode([0xC0014600, 0x407, 0])
     with pytest.raises(ValueError, match="7 dwords, but only 2 are left"):
-        pm4.Packet.decode([0xC0053C00, 0x15])
+        pm4.Type3Packet.decode([0xC0053C00, 0x15])
     with pytest.raises(ValueError, match=r"count=3, but 2 registers"):
         pm4.SetShRegPairsPacked.encode(count=3, triples=[1, 2, 3])
     with pytest.raises(ValueError, match="its count says"):
-        sdma.Write.encode(addr=0, count={"ndw": 3}, values=[1])
+        sdma.SdmaWrite.encode(addr=0, count={"ndw": 3}, values=[1])
 
 
 def test_context_control_has_ce_ram_in_bit_28():

@@ -26,7 +26,7 @@ from where import kits
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
-from sparkle_drv.testing.emulator import IP, Buffer, Gpu, Machine
+from sparkle_drv.testing.emulator import IP, BufferObject, Gpu, Machine
 
 ENDLESS = 60
 
@@ -491,7 +491,7 @@ def everything(node):
     room = mmap.mmap(-1, 4096)
     user = node.call("AMDGPU_GEM_USERPTR", "struct drm_amdgpu_gem_userptr", size=4096, flags=13,
                      addr=int(ffi.cast("uintptr_t", ffi.from_buffer(room))))  # fmt: skip
-    page = Buffer(gpu.node, user.handle, 4096, node.take_va(4096))
+    page = BufferObject(gpu.node, user.handle, 4096, node.take_va(4096))
     room[:4] = (7).to_bytes(4, "little")
     map_at(node, page, lib.AMDGPU_VA_OP_MAP, page.va)
     # COPY_DATA from memory to memory; what it copies is the program's own page.

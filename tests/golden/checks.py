@@ -59,7 +59,7 @@ def check_packets(m: SimpleNamespace) -> None:
 def defaults(m, cls, gfx):
     """Fields of a packet as an empty encode has them; {} where it cannot be empty."""
     try:
-        return m.pm4.Packet.decode(cls.encode(gfx=gfx), gfx, cls.ON[0])[1]
+        return m.pm4.Type3Packet.decode(cls.encode(gfx=gfx), gfx, cls.ON[0])[1]
     except ValueError:
         return {}
 
@@ -78,7 +78,7 @@ def check_sdma(m: SimpleNamespace) -> None:
     for levels, text, name, fields, source in packets.SDMA:
         for gfx in levels:
             where, words = f"gfx{gfx} SDMA {name} ({source})", dwords(text)
-            cls, found, ndw = m.sdma.Packet.decode(words, gfx)
+            cls, found, ndw = m.sdma.SdmaPacket.decode(words, gfx)
             assert (cls.NAME, ndw) == (name, len(words)), where
             for key, want in fields.items():
                 got = found[key]
@@ -137,7 +137,7 @@ def check_dispatch_ib(m: SimpleNamespace) -> None:
         made += m.pm4.set_registers(named, gfx=gfx)
         made += m.pm4.DispatchDirect.encode(gfx=gfx, dim_x=2, dim_y=1, dim_z=1, initiator=0x8005)
         made += m.pm4.EventWrite.encode(
-            gfx=gfx, event={"type": m.pm4.Event.CS_PARTIAL_FLUSH, "index": 4}
+            gfx=gfx, event={"type": m.pm4.VgtEvent.CS_PARTIAL_FLUSH, "index": 4}
         )
         assert in_order(m, made, gfx) == in_order(m, golden, gfx)
         padded = m.pm4.pad(golden, gfx=gfx)
@@ -165,14 +165,14 @@ def check_captures(m: SimpleNamespace) -> None:
         for line in path.read_text().splitlines():
             if found := re.match(r"  (\w+) +hdr=([0-9a-f ]+)$", line):
                 words = dwords(found[2])
-                cls, fields, ndw = m.pm4.Packet.decode(words, gfx, queue)
+                cls, fields, ndw = m.pm4.Type3Packet.decode(words, gfx, queue)
                 assert (cls.NAME, ndw) == (found[1], len(words)), line
                 assert cls.encode(gfx=gfx, **fields) == words, line
             elif found := re.match(r"  (SET_\w+) +(\w+) = 0x(\w+)$", line):
                 reg = m.regs.find(found[2])
                 reg.decode(int(found[3], 16), gfx)
                 words = m.pm4.set_registers({found[2]: int(found[3], 16)}, gfx=gfx)
-                assert reg.space == m.pm4.Packet.decode(words, gfx, queue)[0].SPACE, line
+                assert reg.space == m.pm4.Type3Packet.decode(words, gfx, queue)[0].SPACE, line
 
 
 def check_descriptors(m: SimpleNamespace) -> None:

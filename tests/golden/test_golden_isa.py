@@ -23,7 +23,7 @@ from sparkle_drv._emu import ffi, lib
 from sparkle_drv.amd.isa import table
 from sparkle_drv.amd.isa.assembly import assemble, disassemble
 from sparkle_drv.amd.isa.codec import DecodeError, decode, encode
-from sparkle_drv.amd.isa.formats import FORMATS, Field
+from sparkle_drv.amd.isa.formats import FORMATS, FormatField
 from sparkle_drv.amd.isa.print import instruction_text
 
 HERE = Path(__file__).resolve().parent
@@ -186,7 +186,7 @@ def test_a_wrong_row_is_found(gen, name, form, wrong):
 def test_a_wrong_field_position_is_found(gen, form, field, parts):
     isa = table.Table(gen)
     fields = dict(FORMATS[gen][form].fields)
-    fields[field] = Field(field, parts)
+    fields[field] = FormatField(field, parts)
     isa.formats = dict(isa.formats) | {form: FORMATS[gen][form]._replace(fields=fields)}
     of_field = [
         (text, words)

@@ -7,7 +7,7 @@ import numpy as np
 
 from sparkle_drv.core.abi.signature import Signature
 from sparkle_drv.lowlevel import codeobject, dispatch
-from sparkle_drv.testing.emulator import Buffer, Gpu
+from sparkle_drv.testing.emulator import BufferObject, Gpu
 
 LEVEL = {"gfx1036": 10, "gfx1100": 11}
 ENGINES = {"gfx1036": 1, "gfx1100": 6}
@@ -37,7 +37,7 @@ class Program:
         groups: tuple[int, int, int],
         group_size: tuple[int, int, int],
         *,
-        bos: list[Buffer] = (),
+        bos: list[BufferObject] = (),
         shared: int = 0,
         timeout_s: float = 30.0,
     ) -> None:

@@ -86,7 +86,7 @@ def names(ops: list[str], sources: list[str]) -> str:
     )
 
 
-def slot_of(row: isa_rows.Row, operand: isa_rows.Operand, index: int) -> str:
+def slot_of(row: isa_rows.Row, operand: isa_rows.RowOperand, index: int) -> str:
     """Returns the member of struct sp_inst, as a value of sp_isa_slot, that holds an
     operand of a row.
     """
@@ -115,7 +115,7 @@ def kind_of(field: str, operand: bool = True) -> str:
     return "RAW"
 
 
-def field_of(form: isa_formats.Format, name: str) -> isa_formats.Field:
+def field_of(form: isa_formats.Format, name: str) -> isa_formats.FormatField:
     """Returns the format's field for an operand. A format without svdst or ssrc1 has vdst or src1
     instead.
     """
@@ -123,7 +123,7 @@ def field_of(form: isa_formats.Format, name: str) -> isa_formats.Field:
     return form.fields[name] if name in form.fields else form.fields[plain]
 
 
-def place(field: isa_formats.Field) -> str:
+def place(field: isa_formats.FormatField) -> str:
     (low, width), *upper = reversed(field.parts)
     low2, width2 = upper[0] if upper else (0, 0)
     return f"{low}, {width}, {low2}, {width2}"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "native" / "gen"
 SOURCE = "sparkle_drv/amd/tables"
 VALUES = (
-    values.Event,
+    values.VgtEvent,
     values.DataSel,
     values.IntSel,
     values.CachePolicy,
@@ -63,7 +63,7 @@ def _values(prefix: str, kind: type[IntEnum]) -> Iterator[str]:
     yield from _enum((f"{prefix}_{stem}_{value.name}", f"{value:#x}") for value in kind)
 
 
-def _place(place: bits.Place) -> str:
+def _place(place: bits.ValuePlace) -> str:
     return f"SP_PLACE({place.dw}, {place.lo}, {place.width}, {place.bias})"
 
 

@@ -172,13 +172,13 @@ def kernels(blob: bytes) -> tuple[str, ...]:
 
 def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | None) -> CodeObject:
     elf = Elf(blob)
-    version, said = metadata.read(elf)
+    version, notes = metadata.read(elf)
     target = targets.mach_name(elf.flags)
     if target not in mach:
         raise ImageError(f"the code is made for {target}; this device runs {' or '.join(mach)}")
-    if said.target != target:
-        raise ImageError(f"the metadata is for {said.target!r}, the ELF header for {target}")
-    note = said.kernel(entry)
+    if notes.target != target:
+        raise ImageError(f"the metadata is for {notes.target!r}, the ELF header for {target}")
+    note = notes.kernel(entry)
     image = images.lay_out(elf)
     at, descriptor = _descriptor(elf, note.symbol)
     gfx = targets.gfx_level(target)
@@ -209,7 +209,7 @@ def _load(blob: bytes, entry: str, mach: Collection[str], args: Sequence[str] | 
         scratch_nbytes=note.scratch_nbytes,
         scratch_wave_nbytes=wave_nbytes,
         scratch_wavesize=wavesize,
-        kernarg=kernargs.lay_out(note, args, said.printf),
+        kernarg=kernargs.lay_out(note, args, notes.printf),
         user_sgprs=usersgprs.lay_out(descriptor["properties"], words["USER_SGPR"]),
         max_group_size=note.max_group_size,
         required_group_size=note.required_group_size,
@@ -225,18 +225,18 @@ def _signed(value: int) -> int:
 
 def _descriptor(elf: Elf, symbol: str) -> tuple[int, dict[str, Any]]:
     """Returns the kernel descriptor: its virtual address, and its fields."""
-    found = elf.find(symbol)
-    if found is None:
+    entry = elf.find(symbol)
+    if entry is None:
         raise ImageError(f"no symbol {symbol!r}: the kernel's descriptor is missing")
-    if found.type != 1 or found.size != DESCRIPTOR_NBYTES or found.value % 64:
+    if entry.type != 1 or entry.size != DESCRIPTOR_NBYTES or entry.value % 64:
         raise ImageError(
-            f"{symbol!r} is no kernel descriptor: type {found.type}, {found.size} bytes at "
-            f"{found.value:#x}; expected an object of {DESCRIPTOR_NBYTES} bytes, 64-byte aligned"
+            f"{symbol!r} is no kernel descriptor: type {entry.type}, {entry.size} bytes at "
+            f"{entry.value:#x}; expected an object of {DESCRIPTOR_NBYTES} bytes, 64-byte aligned"
         )
-    raw = elf.bytes_at(found.value, DESCRIPTOR_NBYTES, "the kernel descriptor")
+    raw = elf.bytes_at(entry.value, DESCRIPTOR_NBYTES, "the kernel descriptor")
     dwords = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
     try:
-        return found.value, KernelDescriptor.decode(dwords)
+        return entry.value, KernelDescriptor.decode(dwords)
     except ValueError as error:
         raise ImageError(str(error)) from None
 
@@ -246,14 +246,14 @@ def _agree(descriptor: dict[str, Any], note: metadata.KernelNote) -> None:
     properties = descriptor["properties"]
     wave = 32 if properties["enable_wavefront_size32"] else 64
     private = descriptor["private_segment_fixed_size"]
-    for what, given, noted in (
+    for what, described, noted in (
         ("group_segment_fixed_size", descriptor["group_segment_fixed_size"], note.lds_nbytes),
         ("private_segment_fixed_size", private, note.scratch_nbytes),
         ("kernarg_size", descriptor["kernarg_size"], note.kernarg_nbytes),
         ("wavefront size", wave, note.wave),
     ):
-        if given != noted:
-            raise ImageError(f"kernel descriptor: {what} is {given}, the metadata says {noted}")
+        if described != noted:
+            raise ImageError(f"kernel descriptor: {what} is {described}, the metadata says {noted}")
     if properties["uses_dynamic_stack"] or note.dynamic_stack:
         raise ImageError(
             "the kernel uses a dynamic stack (recursion or calls by pointer): the code object does "

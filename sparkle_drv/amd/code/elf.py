@@ -48,7 +48,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class ElfSymbol:
     """An entry of the dynamic symbol table. `name` is an offset in the string table."""
 
     name: int
@@ -133,19 +133,19 @@ class Elf:
         raise ImageError(f"ELF: {what}, {nbytes} bytes at {vaddr:#x}, is in no loaded segment")
 
     def _read_dynamic(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        tags: dict[int, int] = {}
         for segment in self.of_type(PT_DYNAMIC):
             end = segment.offset + segment.filesz // _DYNAMIC.size * _DYNAMIC.size
             for tag, value in _DYNAMIC.iter_unpack(self.image[segment.offset : end]):
                 if tag == DT_NULL:
                     break
-                found[tag] = value
+                tags[tag] = value
         for tag, what in _NEEDS.items():
-            if tag in found:
+            if tag in tags:
                 raise ImageError(
                     f"ELF: the file needs {what} (dynamic tag {tag}), which is not available"
                 )
-        return found
+        return tags
 
     def _table(self, tag: int, entry_tag: int, size: int, what: str) -> int:
         given = self._dynamic.get(entry_tag, size)
@@ -155,7 +155,7 @@ class Elf:
             raise ImageError(f"ELF: there is no {what}")
         return self._dynamic[tag]
 
-    def symbols(self) -> tuple[Symbol, ...]:
+    def symbols(self) -> tuple[ElfSymbol, ...]:
         """The dynamic symbol table; relocations name its entries by index."""
         where = self._table(DT_SYMTAB, DT_SYMENT, _SYMBOL.size, "dynamic symbol table")
         if DT_HASH not in self._dynamic:
@@ -166,7 +166,7 @@ class Elf:
         count = int.from_bytes(head[4:], "little")
         table = self.bytes_at(where, count * _SYMBOL.size, "the dynamic symbol table")
         return tuple(
-            Symbol(name, info & 15, info >> 4, section, value, nbytes)
+            ElfSymbol(name, info & 15, info >> 4, section, value, nbytes)
             for name, info, _, section, value, nbytes in _SYMBOL.iter_unpack(table)
         )
 
@@ -175,7 +175,7 @@ class Elf:
         size = self._dynamic.get(DT_STRSZ, 0)
         return self.bytes_at(self._dynamic.get(DT_STRTAB, 0), size, "the string table")
 
-    def find(self, name: str) -> Symbol | None:
+    def find(self, name: str) -> ElfSymbol | None:
         """Returns the symbol of that name, or None if the object does not define it."""
         strings, wanted = self.strings(), name.encode() + b"\0"
         # Compares names inside the string table. Names may overlap there, so copies of all names

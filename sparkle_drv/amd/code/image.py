@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sparkle_drv.errors import ImageError
 
-from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, Rela, Segment, Symbol
+from .elf import PF_W, PF_X, PT_GNU_RELRO, Elf, ElfSymbol, Rela, Segment
 
 PAGE = 4096
 MOST_NBYTES = 64 << 20  # limit of a loaded image: only a broken header asks for more
@@ -137,7 +137,7 @@ def _fixups(elf: Elf, low: int) -> tuple[Fixup, ...]:
     return tuple(_fixup(elf, r, symbols, low) for r in relocations)
 
 
-def _fixup(elf: Elf, r: Rela, symbols: tuple[Symbol, ...], low: int) -> Fixup:
+def _fixup(elf: Elf, r: Rela, symbols: tuple[ElfSymbol, ...], low: int) -> Fixup:
     if r.type not in _KINDS:
         raise ImageError(f"ELF: a relocation of type {r.type} at {r.offset:#x} is not supported")
     name, nbytes, relative, has_symbol, shift = _KINDS[r.type]

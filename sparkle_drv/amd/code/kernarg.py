@@ -220,11 +220,11 @@ def _compare(explicit: Sequence[Explicit], local: ArgNote | None, args: Sequence
             at = local.offset + local.nbytes
         at += -at % nbytes
         has = "a pointer" if e.pointer else f"{e.nbytes} bytes by value"
-        said = f"argument {i}{f' {e.name!r}' if e.name else ''}: the kernel has {has}"
+        kernel_has = f"argument {i}{f' {e.name!r}' if e.name else ''}: the kernel has {has}"
         if e.pointer != kind.endswith("*") or e.nbytes != nbytes:
-            raise ImageError(f"{said}, the signature has {kind} as the type of this argument")
+            raise ImageError(f"{kernel_has}, the signature has {kind} as the type of this argument")
         if e.offset != at:
-            raise ImageError(f"{said} at offset {e.offset}, the signature has {kind} at {at}")
+            raise ImageError(f"{kernel_has} at offset {e.offset}, the signature has {kind} at {at}")
         named = _NAMED.get(e.type_name.rstrip("*"))
         pointers = e.type_name.endswith("*"), e.pointer
         if named and pointers[0] == pointers[1] and named != _ELEMENTS[kind.rstrip("*")]:

@@ -93,12 +93,12 @@ def read(elf: Elf) -> tuple[int, Note]:
             "compile with -mcode-object-version=5"
         )
     version, wanted = VERSIONS[elf.abi_version]
-    found = [
+    notes = [
         n for owner, kind, n in elf.notes() if owner == b"AMDGPU" and kind == NT_AMDGPU_METADATA
     ]
-    if len(found) != 1:
-        raise ImageError(f"expected one metadata note (NT_AMDGPU_METADATA), got {len(found)}")
-    root = _unpacked(found[0])
+    if len(notes) != 1:
+        raise ImageError(f"expected one metadata note (NT_AMDGPU_METADATA), got {len(notes)}")
+    root = _unpacked(notes[0])
     said = _get(root, "amdhsa.version", list, "the note")
     if tuple(said) != wanted:
         raise ImageError(

@@ -101,16 +101,16 @@ def from_capture(text: str, gfx: int | None = None) -> list[Ib]:
 
 
 def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
-    if found := WRITE.match(line):
-        _write(listing, found, number, gfx)
-    elif found := PACKET.match(line):
+    if match := WRITE.match(line):
+        _write(listing, match, number, gfx)
+    elif match := PACKET.match(line):
         listing.run = None
-        listing.verbatim |= found[1] == VERBATIM
-        for word in re.finditer(r"\S+", found[2]):
+        listing.verbatim |= match[1] == VERBATIM
+        for word in re.finditer(r"\S+", match[2]):
             value = int(word[0], 16)
             if value > U32_MAX:
                 raise TextError(
-                    number, found.start(2) + word.start() + 1, f"expected a dword, got {word[0]}"
+                    number, match.start(2) + word.start() + 1, f"expected a dword, got {word[0]}"
                 )
             listing.dwords.append(value)
     else:
@@ -120,40 +120,40 @@ def _packet(listing: _Listing, line: str, number: int, gfx: int) -> None:
         raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
 
 
-def _write(listing: _Listing, found: re.Match[str], number: int, gfx: int) -> None:
-    cls = by_name(gfx, listing.ip).get(found[1])
+def _write(listing: _Listing, match: re.Match[str], number: int, gfx: int) -> None:
+    cls = by_name(gfx, listing.ip).get(match[1])
     if cls is not None and issubclass(cls, (SetPairs, SetPairsPacked)):
         cls = pm4.SETTERS[cls.SPACE]
     if cls is None or not issubclass(cls, SetRegisters):
         raise TextError(
-            number, found.start(1) + 1, f"{found[1]} writes no registers on gfx{gfx} {listing.ip}"
+            number, match.start(1) + 1, f"{match[1]} writes no registers on gfx{gfx} {listing.ip}"
         )
-    space, _, offset = found[2].partition("+")
+    space, _, offset = match[2].partition("+")
     try:
         named = not (offset and space == cls.SPACE)
-        at = regs.find(found[2]).offset(gfx) if named else int(offset, 16)
-        listing.write(cls.NAME, cls, at, int(found[3], 16), gfx)
+        at = regs.find(match[2]).offset(gfx) if named else int(offset, 16)
+        listing.write(cls.NAME, cls, at, int(match[3], 16), gfx)
     except KeyError:
-        reason = f"no register {found[2]}{close(found[2], list(regs.REGISTERS))}"
-        raise TextError(number, found.start(2) + 1, reason) from None
+        reason = f"no register {match[2]}{close(match[2], list(regs.REGISTERS))}"
+        raise TextError(number, match.start(2) + 1, reason) from None
     except ValueError as error:
-        raise TextError(number, found.start(2) + 1, str(error)) from None
+        raise TextError(number, match.start(2) + 1, str(error)) from None
 
 
 def _ib(listing: _Listing, gfx: int) -> Ib:
     return Ib(tuple(listing.dwords), gfx, listing.ip, listing.va, complete=listing.verbatim)
 
 
-def _give_back(listings: list[_Listing], made: list[Ib]) -> None:
+def _give_back(listings: list[_Listing], ibs: list[Ib]) -> None:
     """Moves packets that lie beyond the size of a called IB to the IB that called it."""
-    for i in range(len(made) - 1, 0, -1):
-        ends = [p.at + len(p.dwords) for p in made[i].packets()]
+    for i in range(len(ibs) - 1, 0, -1):
+        ends = [p.at + len(p.dwords) for p in ibs[i].packets()]
         fits = max((end for end in ends if end <= listings[i].ndw), default=0)
         callers = [c for c in range(i) if listings[c].depth < listings[i].depth]
-        if listings[i].verbatim or not callers or fits == len(made[i].dwords):
+        if listings[i].verbatim or not callers or fits == len(ibs[i].dwords):
             continue
-        caller = made[callers[-1]]
-        beyond, listings[i].dwords = made[i].dwords[fits:], list(made[i].dwords[:fits])
-        made[i] = _ib(listings[i], made[i].gfx)
+        caller = ibs[callers[-1]]
+        beyond, listings[i].dwords = ibs[i].dwords[fits:], list(ibs[i].dwords[:fits])
+        ibs[i] = _ib(listings[i], ibs[i].gfx)
         listings[callers[-1]].dwords = [*caller.dwords, *beyond]
-        made[callers[-1]] = _ib(listings[callers[-1]], caller.gfx)
+        ibs[callers[-1]] = _ib(listings[callers[-1]], caller.gfx)

@@ -43,14 +43,14 @@ class _Part:
 
     def take(self, line: str) -> None:
         """Appends the dword of a line. Raises ValueError for a wrong line."""
-        found = (_SLOT if self.va is None else _DWORD).match(line)
-        if found is None:
+        match = (_SLOT if self.va is None else _DWORD).match(line)
+        if match is None:
             raise ValueError(f"expected a dword, got {line[:40]!r}")
-        if self.va is None and int(found[1], 16) != 4 * len(self.dwords):
-            raise ValueError(f"expected offset {4 * len(self.dwords):#x}, got 0x{found[1]}")
+        if self.va is None and int(match[1], 16) != 4 * len(self.dwords):
+            raise ValueError(f"expected offset {4 * len(self.dwords):#x}, got 0x{match[1]}")
         if len(self.dwords) == (MAX_DWORDS if self.ndw is None else self.ndw):
             raise ValueError(f"expected {len(self.dwords)} dwords of this ring or IB, got more")
-        self.dwords.append(int(found[found.lastindex or 1], 16))
+        self.dwords.append(int(match[match.lastindex or 1], 16))
 
     def ib(self, gfx: int) -> Ib:
         dwords, whole = self.dwords, self.ndw in (None, len(self.dwords))
@@ -71,27 +71,27 @@ def from_devcoredump(text: str, gfx: int | None, ip: str) -> list[Ib]:
         line = line.strip()
         if not line:
             continue
-        if found := _IB.match(line):
-            if (ndw := int(found[2])) > MAX_DWORDS:
+        if match := _IB.match(line):
+            if (ndw := int(match[2])) > MAX_DWORDS:
                 raise TextError(
                     number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got {ndw}"
                 )
-            parts.append(part := _Part(ip, int(found[1], 16), ndw))
+            parts.append(part := _Part(ip, int(match[1], 16), ndw))
         elif line.startswith("IB #"):
             raise TextError(number, 1, f"expected IB #N 0xADDRESS N dw, got {line[:40]!r}")
-        elif found := _RING.match(line):
-            part = _Part(RINGS.get(found[1], ""), None, None)
+        elif match := _RING.match(line):
+            part = _Part(RINGS.get(match[1], ""), None, None)
             parts += [part] if part.ip else []
         elif part and line.startswith("0x"):
             located(number, part.take, line)
-        elif part and (found := _POINTERS.match(line)):
-            part.wptr = int(found[1], 16) & int(found[2], 16)
+        elif part and (match := _POINTERS.match(line)):
+            part.wptr = int(match[1], 16) & int(match[2], 16)
         elif part and part.va is not None:
             part = None
-        elif gfx is None and (found := _GC.match(line)):
-            gfx = located(number, read_gfx, found[1])
-        elif (found := _QUEUE.match(line)) and int(found[1]) < len(IPS):
-            ip = IPS[int(found[1])]
+        elif gfx is None and (match := _GC.match(line)):
+            gfx = located(number, read_gfx, match[1])
+        elif (match := _QUEUE.match(line)) and int(match[1]) < len(IPS):
+            ip = IPS[int(match[1])]
     if not parts:
         raise TextError(1, 1, "this devcoredump has neither rings nor IBs; older Linux writes none")
     if gfx is None:

@@ -19,9 +19,9 @@ from sparkle_drv.amd.tables.bits import U32_MAX, Word
 
 from .model import Ib
 from .print import field_value, number
-from .run import Step, run
+from .run import PacketStep, run
 from .shape import NOP, layout_of
-from .state import Event, State, Write, is_dispatch, play
+from .state import IbEvent, RegisterWrite, State, is_dispatch, play
 
 # Limit of differing packets that are matched by contents. To match more could take minutes, so
 # beyond this limit packets are matched by name.
@@ -29,11 +29,11 @@ MATCHED = 500
 
 
 @dataclass(frozen=True)
-class Change:
+class ValueChange:
     """A register or a field that differs. `old` and `new` are texts; a missing value is "not
     written". `parts` has (name, old, new) for each differing field of a register.
 
-    >>> lowlevel.Change("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
+    >>> lowlevel.ValueChange("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
     '0x80'
     """
 
@@ -61,9 +61,9 @@ class Difference:
 
     kind: str
     what: str
-    a: Step | None
-    b: Step | None
-    changes: tuple[Change, ...] = ()
+    a: PacketStep | None
+    b: PacketStep | None
+    changes: tuple[ValueChange, ...] = ()
 
 
 def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[Difference]:
@@ -86,45 +86,45 @@ def diff(a: Sequence[Ib], b: Sequence[Ib], ignore: Sequence[str] = ()) -> list[D
     state_b: State = {}
     events_a = [e for e in play(run(a), state_a) if _counts(e.step)]
     events_b = [e for e in play(run(b), state_b) if _counts(e.step)]
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for one, other in _paired(events_a, events_b, kept):
-        found += _compare(one, other, kept)
+        differences += _compare(one, other, kept)
     if end := _registers(state_a, state_b, kept):
-        found.append(Difference("end", "registers at the end", None, None, tuple(end)))
-    return found
+        differences.append(Difference("end", "registers at the end", None, None, tuple(end)))
+    return differences
 
 
-def _counts(step: Step) -> bool:
+def _counts(step: PacketStep) -> bool:
     return step.name != NOP and not step.called
 
 
 Kept = Callable[[str], bool]
-Pair = tuple[Event | None, Event | None]
+Pair = tuple[IbEvent | None, IbEvent | None]
 
 
-def fields_of(step: Step, kept: Kept) -> dict[str, str]:
+def fields_of(step: PacketStep, kept: Kept) -> dict[str, str]:
     """Returns the texts of a packet's fields that are compared, by names such as "control.dst_sel".
     Leaves out fields of a word that are 0, and fields for whose names `kept` returns False.
     """
     packet = step.packet
     if packet.cls is None:
         return {f"[{i}]": f"{dword:#010x}" for i, dword in enumerate(packet.dwords)}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, element in packet.cls.ELEMENTS.items():
         value: Any = packet.fields.get(name, {} if name == "header" else None)
         if isinstance(element, Word):
             layout = layout_of(packet.cls, name, element, step.ib.gfx)
             for key, form in layout.items():  # leaves out a field that is 0 or absent
                 if value.get(key) and not (key == "shader_type" and step.ib.ip == "compute"):
-                    found[f"{name}.{key}"] = field_value(form, value[key])
+                    texts[f"{name}.{key}"] = field_value(form, value[key])
         elif isinstance(value, list):
-            found.update((f"{name}[{i}]", number(dword)) for i, dword in enumerate(value))
+            texts.update((f"{name}[{i}]", number(dword)) for i, dword in enumerate(value))
         else:
-            found[name] = number(value)
-    return {name: text for name, text in found.items() if kept(f"{step.name}.{name}")}
+            texts[name] = number(value)
+    return {name: text for name, text in texts.items() if kept(f"{step.name}.{name}")}
 
 
-def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
+def _paired(a: list[IbEvent], b: list[IbEvent], kept: Kept) -> Iterator[Pair]:
     """Yields the events of both lists of IBs in pairs. None stands for a missing counterpart."""
     keys_a, keys_b = ([(e.step.name, *fields_of(e.step, kept).items()) for e in x] for x in (a, b))
     start = 0
@@ -149,7 +149,7 @@ def _paired(a: list[Event], b: list[Event], kept: Kept) -> Iterator[Pair]:
     yield from zip(a[len(a) - end :], b[len(b) - end :], strict=True)
 
 
-def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
+def _by_name(a: Sequence[IbEvent], b: Sequence[IbEvent]) -> Iterator[Pair]:
     """Pairs events that differ: each event of `a` with the next event of `b` that has the same
     name.
     """
@@ -157,89 +157,89 @@ def _by_name(a: Sequence[Event], b: Sequence[Event]) -> Iterator[Pair]:
     for j, other in enumerate(b):
         places.setdefault(other.step.name, []).append(j)
     at = 0
-    for one in a:
-        same = places.get(one.step.name, [])
-        next_one = bisect_left(same, at)
-        if next_one == len(same):
-            yield one, None
+    for event in a:
+        same = places.get(event.step.name, [])
+        k = bisect_left(same, at)
+        if k == len(same):
+            yield event, None
             continue
-        found = same[next_one]
-        yield from ((None, b[j]) for j in range(at, found))
-        yield one, b[found]
-        at = found + 1
+        match = same[k]
+        yield from ((None, b[j]) for j in range(at, match))
+        yield event, b[match]
+        at = match + 1
     yield from ((None, b[j]) for j in range(at, len(b)))
 
 
-def _compare(one: Event | None, other: Event | None, kept: Kept) -> Iterator[Difference]:
-    if one is None or other is None:
-        only = one or other
+def _compare(left: IbEvent | None, right: IbEvent | None, kept: Kept) -> Iterator[Difference]:
+    if left is None or right is None:
+        only = left or right
         assert only is not None
         what = f"{only.step.name} {_summary(only.step, kept)}".strip()
-        kind = "only in A" if one else "only in B"
-        yield Difference(kind, what, one.step if one else None, other.step if other else None)
+        kind = "only in A" if left else "only in B"
+        yield Difference(kind, what, left.step if left else None, right.step if right else None)
         return
-    name = one.step.name
-    a, b = fields_of(one.step, kept), fields_of(other.step, kept)
+    name = left.step.name
+    a, b = fields_of(left.step, kept), fields_of(right.step, kept)
     if changes := list(_changed(a, b)):
-        yield Difference("packet", name, one.step, other.step, tuple(changes))
-    if is_dispatch(one.step) and (registers := _registers(one.state, other.state, kept)):
+        yield Difference("packet", name, left.step, right.step, tuple(changes))
+    if is_dispatch(left.step) and (registers := _registers(left.state, right.state, kept)):
         what = f"registers at {name}"
-        yield Difference("dispatch", what, one.step, other.step, tuple(registers))
+        yield Difference("dispatch", what, left.step, right.step, tuple(registers))
 
 
-def _summary(step: Step, kept: Kept) -> str:
+def _summary(step: PacketStep, kept: Kept) -> str:
     """Returns up to 12 fields of a packet that are not 0, as text."""
     shown = [f"{k}={v}" for k, v in fields_of(step, kept).items() if v not in ("0", "0x00000000")]
     text = " ".join(shown[:12])
     return text + (" ..." if len(shown) > 12 else "")
 
 
-def _changed(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
+def _changed(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[ValueChange]:
     for name in [*a, *(name for name in b if name not in a)]:
         if a.get(name) != b.get(name):
             none = "0" if "." in name else "not there"
-            yield Change(name, a.get(name, none), b.get(name, none))
+            yield ValueChange(name, a.get(name, none), b.get(name, none))
 
 
-def _registers(a: State, b: State, kept: Kept) -> list[Change]:
+def _registers(a: State, b: State, kept: Kept) -> list[ValueChange]:
     """Returns the registers that differ, in the order in which they were first written."""
-    found = []
+    changes = []
     for name in [*a, *(name for name in b if name not in a)]:
-        one, other = a.get(name), b.get(name)
-        if _said(one) == _said(other) or not kept(name):
+        old, new = a.get(name), b.get(name)
+        if _said(old) == _said(new) or not kept(name):
             continue
-        parts = _parts(one, other) if one and other else ()
+        parts = _parts(old, new) if old and new else ()
         kept_parts = tuple(p for p in parts if kept(f"{name}.{p[0]}"))
         if parts and not kept_parts:
             continue
-        found.append(Change(name, _text(one), _text(other), kept_parts))
-    return found
+        changes.append(ValueChange(name, _text(old), _text(new), kept_parts))
+    return changes
 
 
-def _said(write: Write | None) -> tuple[int, int] | None:
+def _said(write: RegisterWrite | None) -> tuple[int, int] | None:
     return (write.value, write.index) if write else None
 
 
-def _text(write: Write | None) -> str:
+def _text(write: RegisterWrite | None) -> str:
     return str(write) if write else "not written"
 
 
-def _parts(one: Write, other: Write) -> tuple[tuple[str, str, str], ...]:
+def _parts(before: RegisterWrite, after: RegisterWrite) -> tuple[tuple[str, str, str], ...]:
     """Returns the fields in which two writes of a register differ. Returns () if the register has
     only one field, or if a bit that is set belongs to no field.
     """
-    if one.register is None or other.register is None:
+    if before.register is None or after.register is None:
         return ()
-    a, b = one.register.for_gfx(one.gfx), other.register.for_gfx(other.gfx)
-    covered = one.register.word.allowed(one.gfx) | other.register.word.allowed(other.gfx)
-    if (one.value | other.value) & U32_MAX & ~covered or len({**a, **b}) == 1:
+    a, b = before.register.for_gfx(before.gfx), after.register.for_gfx(after.gfx)
+    covered = before.register.word.allowed(before.gfx) | after.register.word.allowed(after.gfx)
+    if (before.value | after.value) & U32_MAX & ~covered or len({**a, **b}) == 1:
         return ()
-    if one.index != other.index:
+    if before.index != after.index:
         return ()
-    found = []
+    parts = []
     for name in {**a, **b}:
-        old = number(a[name].get(one.value)) if name in a else "0"
-        new = number(b[name].get(other.value)) if name in b else "0"
+        old = number(a[name].get(before.value)) if name in a else "0"
+        new = number(b[name].get(after.value)) if name in b else "0"
         if old != new:
-            found.append((name, old, new))
-    return tuple(found)
+            parts.append((name, old, new))
+    return tuple(parts)

@@ -42,7 +42,7 @@ def located(line: int, read: Callable[[str], T], text: str) -> T:
 
 
 @dataclass(frozen=True)
-class Token:
+class IbToken:
     text: str
     line: int
     column: int
@@ -59,50 +59,50 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Item:
+class StatementPart:
     """An element of a statement: `key=value[,value...]`, or `key={field=value ...}` with the pairs
     in `fields`.
     """
 
-    key: Token
-    values: list[Token] = field(default_factory=list)
-    fields: list[tuple[Token, Token]] | None = None
+    key: IbToken
+    values: list[IbToken] = field(default_factory=list)
+    fields: list[tuple[IbToken, IbToken]] | None = None
 
 
-def tokens(line: str, number: int) -> Iterator[Token]:
+def tokens(line: str, number: int) -> Iterator[IbToken]:
     """Yields the tokens of a line, without spaces and comments."""
     at = 0
     while at < len(line):
-        found = _TOKEN.match(line, at)
-        if not found:
+        match = _TOKEN.match(line, at)
+        if not match:
             raise TextError(
                 number, at + 1, f"expected a name, number, '=', ',' or bracket, got {line[at]!r}"
             )
-        if not (found[0].isspace() or found[0][0] == "#"):
-            yield Token(found[0], number, at + 1)
-        at = found.end()
+        if not (match[0].isspace() or match[0][0] == "#"):
+            yield IbToken(match[0], number, at + 1)
+        at = match.end()
 
 
-def statements(text: str) -> Iterator[list[Token]]:
+def statements(text: str) -> Iterator[list[IbToken]]:
     """Yields the tokens of each statement: a line, and the indented lines after it."""
-    current: list[Token] = []
+    current: list[IbToken] = []
     for number, line in enumerate(text.split("\n"), 1):
-        found = list(tokens(line, number))
-        if not found:
+        row = list(tokens(line, number))
+        if not row:
             continue
-        if found[0].column > 1:
+        if row[0].column > 1:
             if not current:
-                raise found[0].error("an indented line continues a statement, but there is none")
-            current += found
+                raise row[0].error("an indented line continues a statement, but there is none")
+            current += row
             continue
         if current:
             yield current
-        current = found
+        current = row
     if current:
         yield current
 
 
-def items(rest: list[Token]) -> Iterator[Item]:
+def items(rest: list[IbToken]) -> Iterator[StatementPart]:
     """Yields the items after a statement's name."""
     at = 0
     while at < len(rest):
@@ -110,21 +110,21 @@ def items(rest: list[Token]) -> Iterator[Item]:
         yield item
 
 
-def _item(rest: list[Token], at: int) -> tuple[int, Item]:
+def _item(rest: list[IbToken], at: int) -> tuple[int, StatementPart]:
     at, key = _word(rest, at, "a name")
     at = _sign(rest, at, "=", f"{key.text} lacks '=' and a value")
     if at < len(rest) and rest[at].text == "{":
         return _group(rest, at, key)
-    values: list[Token] = []
+    values: list[IbToken] = []
     while True:
         at, value = _word(rest, at, f"a value of {key.text}")
         values.append(value)
         if at >= len(rest) or rest[at].text != ",":
-            return at, Item(key, values)
+            return at, StatementPart(key, values)
         at += 1
 
 
-def _group(rest: list[Token], at: int, key: Token) -> tuple[int, Item]:
+def _group(rest: list[IbToken], at: int, key: IbToken) -> tuple[int, StatementPart]:
     opened, at, pairs = rest[at], at + 1, []
     while at < len(rest) and rest[at].text != "}":
         at, name = _word(rest, at, f"a field of {key.text}")
@@ -133,10 +133,10 @@ def _group(rest: list[Token], at: int, key: Token) -> tuple[int, Item]:
         pairs.append((name, value))
     if at >= len(rest):
         raise opened.error(f"the bracket of {key.text} is not closed in this statement")
-    return at + 1, Item(key, fields=pairs)
+    return at + 1, StatementPart(key, fields=pairs)
 
 
-def _word(rest: list[Token], at: int, wanted: str) -> tuple[int, Token]:
+def _word(rest: list[IbToken], at: int, wanted: str) -> tuple[int, IbToken]:
     if at >= len(rest):
         end = rest[-1]
         raise TextError(
@@ -149,7 +149,7 @@ def _word(rest: list[Token], at: int, wanted: str) -> tuple[int, Token]:
     return at + 1, rest[at]
 
 
-def _sign(rest: list[Token], at: int, sign: str, reason: str) -> int:
+def _sign(rest: list[IbToken], at: int, sign: str, reason: str) -> int:
     if at >= len(rest) or rest[at].text != sign:
         here = rest[at] if at < len(rest) else rest[-1]
         raise here.error(reason)

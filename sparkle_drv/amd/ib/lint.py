@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import rules_dispatch, rules_job, rules_packet
 from .model import Ib
-from .rule import NOTE, RULES, Job, Kernel, Rule
+from .rule import NOTE, RULES, KernelNeeds, LintJob, Rule
 
 RULE_MODULES = (rules_packet, rules_dispatch, rules_job)  # importing these modules fills RULES
 
@@ -44,7 +44,7 @@ class Finding:
 
 
 def lint(
-    ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: Kernel | None = None
+    ibs: Sequence[Ib], disable: Iterable[str] = (), kernel: KernelNeeds | None = None
 ) -> list[Finding]:
     """Returns the findings in the order in which the packets run. Raises ValueError for an unknown
     rule in `disable`. Raises TooLong if the IBs call each other so often that too many packets run.
@@ -57,22 +57,22 @@ def lint(
         raise ValueError(
             f"expected rules among {', '.join(RULES)}, got {', '.join(sorted(unknown))}"
         )
-    job = Job(ibs, kernel or Kernel())
+    job = LintJob(ibs, kernel or KernelNeeds())
     order = {id(step): i for i, step in enumerate(job.steps)}
-    found: list[tuple[int, Finding]] = []
-    for one in RULES.values():
-        if one.id in off:
+    findings: list[tuple[int, Finding]] = []
+    for rule in RULES.values():
+        if rule.id in off:
             continue
-        for place, message in one.check(job):
+        for place, message in rule.check(job):
             if isinstance(place, int):
                 ib, at = job.ibs[place], len(job.ibs[place].dwords)
                 va = f" ({ib.va:#x})" if ib.va is not None else ""
                 where = f"IB {place}{va} dword {at}"
-                found.append((len(order), Finding(one, message, place, at, "", where)))
+                findings.append((len(order), Finding(rule, message, place, at, "", where)))
             else:
                 doubt = place.ib.gap(place.at, len(place.packet.dwords))
                 finding = Finding(
-                    one, message, place.number, place.at, place.name, place.where, doubt
+                    rule, message, place.number, place.at, place.name, place.where, doubt
                 )
-                found.append((order[id(place)], finding))
-    return [finding for _, finding in sorted(found, key=lambda pair: pair[0])]
+                findings.append((order[id(place)], finding))
+    return [finding for _, finding in sorted(findings, key=lambda pair: pair[0])]

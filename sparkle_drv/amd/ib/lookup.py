@@ -51,12 +51,12 @@ def lookup(wanted: str, gfx: int | None = None) -> list[regs.Register]:
     levels = GFX if gfx is None else (gfx,)
     if _NUMBER.fullmatch(wanted) or _SPACE.fullmatch(wanted):
         places = _places(wanted)
-        found = {
+        registers = {
             r.name: r for space, off in places for g in levels if (r := regs.at(space, off, g))
         }
-        if not found:
+        if not registers:
             raise NoSuchRegister(wanted, [])
-        return list(found.values())
+        return list(registers.values())
     name = wanted.upper()
     if set(name) & set("*?["):
         return _fitting(name, levels)
@@ -77,11 +77,11 @@ def _fitting(pattern: str, levels: tuple[int, ...]) -> list[regs.Register]:
     patterns = (pattern, f"COMPUTE_{pattern}", f"COMPUTE_PGM_{pattern}")
     names = {**{n: n for n in regs.REGISTERS}, **regs.ALIASES}
     fitting = {own for n, own in names.items() if any(fnmatchcase(n, p) for p in patterns)}
-    found = [regs.REGISTERS[name] for name in fitting]
-    found = [register for register in found if set(register.gfx) & set(levels)]
-    if not found:
+    registers = [regs.REGISTERS[name] for name in fitting]
+    registers = [register for register in registers if set(register.gfx) & set(levels)]
+    if not registers:
         raise NoSuchRegister(pattern, [])
-    return sorted(found, key=lambda register: (register.byte, register.name))
+    return sorted(registers, key=lambda register: (register.byte, register.name))
 
 
 def _places(wanted: str) -> list[tuple[str, int]]:

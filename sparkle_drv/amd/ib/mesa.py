@@ -56,7 +56,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
         raise ValueError("gfx: expected a value, because Mesa's dumps name no gfx")
     sections: list[_Section] = []
     stack: list[_Section] = []
-    told = False  # whether any section of the dump names its queue; RADV 22.3 names none
+    names_queue = False  # whether any section of the dump names its queue; RADV 22.3 names none
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip()
         if border := _BORDER.match(line):
@@ -65,7 +65,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
                 if va is None:
                     stack = []
                 queue = _IPS.get(border["ip"] or border["name"].partition(" ")[0])
-                told |= queue is not None
+                names_queue |= queue is not None
                 section = _Section(queue or (stack[-1].ip if stack else ip), va)
                 sections.append(section)
                 stack.append(section)
@@ -73,7 +73,7 @@ def from_mesa(text: str, gfx: int | None, ip: str) -> list[Ib]:
                 stack.pop().ended = True
         elif stack and line:
             _take(stack, line, number)
-    if not told and any(_is_graphics(section.dwords, gfx) for section in sections):
+    if not names_queue and any(_is_graphics(section.dwords, gfx) for section in sections):
         for section in sections:
             section.ip = "gfx"
     return [one for section in sections for one in _chained(section, gfx)]
@@ -86,14 +86,14 @@ def _take(stack: list[_Section], line: str, number: int) -> None:
     indent, depth = len(line) - len(line.lstrip()), 4 * (len(stack) - 1)
     if indent >= depth + 9 or _BEYOND.match(line):
         return
-    found = _DWORD.match(line)
-    if found is None or indent != depth:
+    match = _DWORD.match(line)
+    if match is None or indent != depth:
         raise TextError(
             number, indent + 1, f"expected a dword at column {depth + 1}, got {line.strip()[:40]!r}"
         )
     if len(stack[-1].dwords) == MAX_DWORDS:
         raise TextError(number, 1, f"expected at most {MAX_DWORDS} dwords in an IB, got more")
-    stack[-1].dwords.append(int(found[1], 16))
+    stack[-1].dwords.append(int(match[1], 16))
 
 
 def _target(caller: _Section, gfx: int) -> int | None:

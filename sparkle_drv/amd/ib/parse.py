@@ -11,7 +11,7 @@ from sparkle_drv.amd.tables import regs
 from sparkle_drv.amd.tables.bits import U32_MAX, Addr, Element, Field, Record, Tail, Word
 from sparkle_drv.amd.tables.setreg import PACKED, SetPairs, SetPairsPacked, SetRegisters
 
-from .lex import Item, TextError, Token, items, statements
+from .lex import IbToken, StatementPart, TextError, items, statements
 from .model import IPS, MAX_DWORDS, Ib, read_gfx, read_ip
 from .shape import BYTES, IB, NOP, RAW, WRITERS, by_name, close, implied, layout_of, required
 
@@ -30,10 +30,10 @@ def parse(text: str, gfx: int | None = None, ip: str = "compute") -> list[Ib]:
     >>> lowlevel.parse("IB gfx=11 ip=compute\\nNOP payload=0\\n")[0].dwords
     (3221229568, 0)
     """
-    return _Reader(gfx, ip).read(text)
+    return _IbReader(gfx, ip).read(text)
 
 
-class _Reader:
+class _IbReader:
     """Collects IBs, one statement after another."""
 
     def __init__(self, gfx: int | None, ip: str):
@@ -69,7 +69,7 @@ class _Reader:
         self.total += len(self.dwords)
         self.dwords, self.extra = [], b""
 
-    def packet(self, head: Token, rest: list[Token]) -> None:
+    def packet(self, head: IbToken, rest: list[IbToken]) -> None:
         if head.text == RAW:
             self.dwords += [ranged(token, U32_MAX, RAW) for token in rest]
         elif head.text == BYTES:
@@ -84,22 +84,22 @@ class _Reader:
             self.dwords += encode(head, rest, self.about["gfx"], self.about["ip"])
 
 
-def header(rest: list[Token]) -> dict[str, Any]:
+def header(rest: list[IbToken]) -> dict[str, Any]:
     """Returns the values of an IB statement: gfx, ip, va and padding. Ignores depth and ndw, which
     only inform a person.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for item in items(rest):
         key, value = item.key, _single(item)
         try:
             if key.text == "gfx":
-                found["gfx"] = read_gfx(value.text)
+                values["gfx"] = read_gfx(value.text)
             elif key.text == "ip":
-                found["ip"] = read_ip(value.text)
+                values["ip"] = read_ip(value.text)
             elif key.text == "va":
-                found["va"] = ranged(value, (1 << 64) - 1, "va")
+                values["va"] = ranged(value, (1 << 64) - 1, "va")
             elif key.text == "padding" and value.text == "unknown":
-                found["complete"] = False
+                values["complete"] = False
             elif key.text not in ("depth", "ndw"):
                 raise key.error(
                     f"the line IB: expected gfx, ip, va or padding, got {key.text[:40]}"
@@ -108,10 +108,10 @@ def header(rest: list[Token]) -> dict[str, Any]:
             raise
         except ValueError as error:
             raise value.error(str(error)) from None
-    return found
+    return values
 
 
-def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
+def encode(head: IbToken, rest: list[IbToken], gfx: int, ip: str) -> list[int]:
     """Returns the dwords of one statement."""
     name, star, times = head.text.partition("*")
     packets = by_name(gfx, ip)
@@ -123,7 +123,9 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
         )
     repeat = 1
     if star:
-        repeat = ranged(Token(times, head.line, head.column + len(name) + 1), MAX_DWORDS, "repeats")
+        repeat = ranged(
+            IbToken(times, head.line, head.column + len(name) + 1), MAX_DWORDS, "repeats"
+        )
         if name != NOP or rest:
             raise head.error(f"only {NOP} without fields can be repeated")
     cls = packets[name]
@@ -147,7 +149,9 @@ def encode(head: Token, rest: list[Token], gfx: int, ip: str) -> list[int]:
         raise head.error(str(error)) from None
 
 
-def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> dict[str, Any]:
+def elements(
+    cls: type[Record], head: IbToken, own: Sequence[StatementPart], gfx: int
+) -> dict[str, Any]:
     """Returns the values of a packet's elements by name, as the packet's `encode` takes them.
     Raises TextError if a value is wrong, given twice or missing.
     """
@@ -161,7 +165,7 @@ def elements(cls: type[Record], head: Token, own: Sequence[Item], gfx: int) -> d
             )
         where = f"{cls.NAME}.{name}"
         if isinstance(element, Tail):
-            dwords = [ranged(token, U32_MAX, where) for token in _plain(item)]
+            dwords = [ranged(token, U32_MAX, where) for token in _numbers(item)]
             values[name] = values.get(name, []) + dwords
         elif name in values:
             raise item.key.error(f"{where} is given twice")
@@ -182,7 +186,9 @@ def _wanted(element: Element, gfx: int) -> str:
     return f"0..{(1 << 32 * element.ndw) - 1:#x}"
 
 
-def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, where: str) -> Any:
+def _value(
+    item: StatementPart, element: Element, layout: dict[str, Field], gfx: int, where: str
+) -> Any:
     if isinstance(element, Word):
         if item.fields is not None:
             return word_fields(item.fields, layout, where)
@@ -205,7 +211,7 @@ def _value(item: Item, element: Element, layout: dict[str, Field], gfx: int, whe
 
 
 def word_fields(
-    pairs: Sequence[tuple[Token, Token]], layout: dict[str, Field], where: str
+    pairs: Sequence[tuple[IbToken, IbToken]], layout: dict[str, Field], where: str
 ) -> dict[str, int]:
     """Returns the values of a word's fields. Raises TextError for a value out of range."""
     values: dict[str, int] = {}
@@ -227,14 +233,14 @@ def word_fields(
 
 
 def registers(
-    cls: type[Record], head: Token, given: Sequence[Item], gfx: int, reg: Any
+    cls: type[Record], head: IbToken, parts: Sequence[StatementPart], gfx: int, reg: Any
 ) -> dict[str, Any]:
     """Returns the elements of a SET packet that are computed from its list of registers."""
-    if not given:
+    if not parts:
         raise head.error(f"{cls.NAME}: expected at least one register, got none")
     space = cls.SPACE  # type: ignore[attr-defined]
-    found = [(item, *register(space, item, gfx)) for item in given]
-    limited = found[:1] if issubclass(cls, SetRegisters) else found
+    pairs = [(item, *register(space, item, gfx)) for item in parts]
+    limited = pairs[:1] if issubclass(cls, SetRegisters) else pairs
     if not issubclass(cls, SetPairs):
         for item, offset, _ in limited:
             if offset > OFFSET_MAX:
@@ -242,56 +248,54 @@ def registers(
                     f"{item.key.text} does not fit: expected offsets 0..{OFFSET_MAX:#x}"
                 )
     if issubclass(cls, SetRegisters):
-        first = found[0][1]
-        for i, (item, offset, _) in enumerate(found):
+        first = pairs[0][1]
+        for i, (item, offset, _) in enumerate(pairs):
             if offset != first + i:
                 raise item.key.error(f"expected the next register by address, got {item.key.text}")
         if not isinstance(reg, dict):
             raise head.error(f"{cls.NAME}.reg: expected fields in brackets")
-        return {"reg": {**reg, "offset": first}, "values": [value for _, _, value in found]}
+        return {"reg": {**reg, "offset": first}, "values": [value for _, _, value in pairs]}
     if issubclass(cls, SetPairs):
-        return {"pairs": [n for _, offset, value in found for n in (offset, value)]}
+        return {"pairs": [n for _, offset, value in pairs for n in (offset, value)]}
     assert issubclass(cls, SetPairsPacked)
-    if len(found) % 2:
-        raise head.error(f"{cls.NAME}: expected an even number of registers, got {len(found)}")
+    if len(pairs) % 2:
+        raise head.error(f"{cls.NAME}: expected an even number of registers, got {len(pairs)}")
     triples: list[int] = []
-    for (_, o0, v0), (_, o1, v1) in zip(found[::2], found[1::2], strict=True):
+    for (_, o0, v0), (_, o1, v1) in zip(pairs[::2], pairs[1::2], strict=True):
         triples += [*PACKED.encode({"offset0": o0, "offset1": o1}, gfx, cls.NAME), v0, v1]
-    return {"count": len(found), "triples": triples}
+    return {"count": len(pairs), "triples": triples}
 
 
-def register(space: str, item: Item, gfx: int) -> tuple[int, int]:
+def register(space: str, item: StatementPart, gfx: int) -> tuple[int, int]:
     """Returns offset and value for `NAME=value`, `NAME={FIELD=1}` or `SH+0x20c=value`."""
     key = item.key
     if key.text.startswith(f"{space}+"):
-        number = Token(key.text[len(space) + 1 :], key.line, key.column + len(space) + 1)
+        number = IbToken(key.text[len(space) + 1 :], key.line, key.column + len(space) + 1)
         offset, word = ranged(number, U32_MAX, f"offset in {space}"), regs.ALL
     else:
-        found = named(key, gfx)
-        if found.space != space:
-            raise key.error(
-                f"{found.name}: expected a register of {space}, got one of {found.space}"
-            )
-        offset, word = found.offset(gfx), found.word
+        reg = named(key, gfx)
+        if reg.space != space:
+            raise key.error(f"{reg.name}: expected a register of {space}, got one of {reg.space}")
+        offset, word = reg.offset(gfx), reg.word
     if item.fields is not None:
         fields = word_fields(item.fields, word.layout(gfx), key.text)
         return offset, word.encode(fields, gfx, key.text)[0]
     return offset, ranged(_single(item), U32_MAX, key.text)
 
 
-def named(key: Token, gfx: int) -> regs.Register:
+def named(key: IbToken, gfx: int) -> regs.Register:
     try:
-        found = regs.find(key.text)
-        found.address(gfx)
+        reg = regs.find(key.text)
+        reg.address(gfx)
     except KeyError:
         names = [*regs.REGISTERS, *regs.ALIASES]
         raise key.error(f"no register {key.text[:60]}{close(key.text, names)}") from None
     except ValueError as error:
         raise key.error(str(error)) from None
-    return found
+    return reg
 
 
-def ranged(token: Token, most: int, where: str) -> int:
+def ranged(token: IbToken, most: int, where: str) -> int:
     value = token.number()
     if not 0 <= value <= most:
         raise token.error(f"{where}={token.text} does not fit: 0..{most:#x}")
@@ -302,14 +306,14 @@ def _range(field: Field) -> str:
     return f"{field.bias}..{(1 << field.width) - 1 + field.bias:#x}"
 
 
-def _plain(item: Item) -> list[Token]:
+def _numbers(item: StatementPart) -> list[IbToken]:
     if item.fields is not None:
         raise item.key.error(f"{item.key.text}: expected numbers, got fields")
     return item.values
 
 
-def _single(item: Item) -> Token:
-    values = _plain(item)
+def _single(item: StatementPart) -> IbToken:
+    values = _numbers(item)
     if len(values) != 1:
         raise values[1].error(f"{item.key.text}: expected one value, got {len(values)}")
     return values[0]

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .model import Ib
-from .run import Step, run, submitted
-from .state import Event, State, is_dispatch, play
+from .run import PacketStep, run, submitted
+from .state import IbEvent, State, is_dispatch, play
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)  # a finding that is only a note is no failure
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelNeeds:
     """What the launched program needs, by its kernel descriptor. A field is None if unknown.
 
-    >>> lowlevel.Kernel(lds_bytes=1024).rsrc1 is None
+    >>> lowlevel.KernelNeeds(lds_bytes=1024).rsrc1 is None
     True
     """
 
@@ -34,25 +34,25 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Job:
+class LintJob:
     """The job that rules check. `steps` has the executed packets, in order. `events` has those of
     them that write no register.
     """
 
     ibs: Sequence[Ib]
-    kernel: Kernel = field(default_factory=Kernel)
+    kernel: KernelNeeds = field(default_factory=KernelNeeds)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PacketStep]:
         return list(run(self.ibs))
 
     @cached_property
-    def events(self) -> list[Event]:
+    def events(self) -> list[IbEvent]:
         state: State = {}
         return list(play(self.steps, state))
 
     @property
-    def dispatches(self) -> Iterator[Event]:
+    def dispatches(self) -> Iterator[IbEvent]:
         return (event for event in self.events if is_dispatch(event.step))
 
     @cached_property
@@ -62,8 +62,8 @@ class Job:
 
 # What a check finds: (place, message). An int as the place means the end of the IB with that
 # number.
-Said = tuple[Step | int, str]
-Check = Callable[[Job], Iterator[Said]]
+Said = tuple[PacketStep | int, str]
+Check = Callable[[LintJob], Iterator[Said]]
 
 
 @dataclass(frozen=True)

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 from sparkle_drv.amd.tables.granules import LDS_GRANULE, LDS_MOST, lds_units
 
-from .rule import ERROR, WARNING, Job, Said, rule
-from .state import Event
+from .rule import ERROR, WARNING, LintJob, Said, rule
+from .state import IbEvent
 
 GROUP_THREADS_MAX = 1024
 WAVE32_VGPRS_MAX = 31  # largest value of the field VGPRS in a wave32, which means 256 registers
 USER_SGPR_MAX = 16
 
 
-def value(event: Event, name: str) -> int:
+def value(event: IbEvent, name: str) -> int:
     """Returns a register's value at the dispatch, or 0 if the job has not written the register."""
     write = event.state.get(f"COMPUTE_{name}")
     return write.value if write else 0
 
 
-def bits(event: Event, name: str, field: str) -> int:
+def bits(event: IbEvent, name: str, field: str) -> int:
     write = event.state.get(f"COMPUTE_{name}")
     return write.get(field) if write else 0
 
 
-def wanted(event: Event) -> list[str]:
+def wanted(event: IbEvent) -> list[str]:
     """Returns the names of the registers that this dispatch depends on, without COMPUTE_."""
     gfx, initiator = event.step.ib.gfx, event.step.packet.fields["initiator"]
     names = [f"NUM_THREAD_{axis}" for axis in "XYZ"]
@@ -46,7 +46,7 @@ def wanted(event: Event) -> list[str]:
 
 
 @rule("register-missing", ERROR, "4.3")
-def register_missing(job: Job) -> Iterator[Said]:
+def register_missing(job: LintJob) -> Iterator[Said]:
     """A job must program every register that its dispatches depend on, because registers keep the
     values of other processes' jobs.
     """
@@ -60,7 +60,7 @@ def register_missing(job: Job) -> Iterator[Said]:
 
 
 @rule("initiator", ERROR, "4.1, 4.2")
-def initiator(job: Job) -> Iterator[Said]:
+def initiator(job: LintJob) -> Iterator[Said]:
     """The initiator of a dispatch must have COMPUTE_SHADER_EN. Without it nothing runs."""
     for event in job.dispatches:
         if not event.step.packet.fields["initiator"]["COMPUTE_SHADER_EN"]:
@@ -68,7 +68,7 @@ def initiator(job: Job) -> Iterator[Said]:
 
 
 @rule("group-size", ERROR, "4.1")
-def group_size(job: Job) -> Iterator[Said]:
+def group_size(job: LintJob) -> Iterator[Said]:
     """A group must have 1 to 1024 threads. With PARTIAL_TG_EN, the last group on each axis must
     have 1 thread up to the size of a full group.
     """
@@ -89,7 +89,7 @@ def group_size(job: Job) -> Iterator[Said]:
 
 
 @rule("priv", ERROR, "4.3")
-def priv(job: Job) -> Iterator[Said]:
+def priv(job: LintJob) -> Iterator[Said]:
     """COMPUTE_PGM_RSRC1.PRIV must be 0 in user IBs."""
     for event in job.dispatches:
         if bits(event, "PGM_RSRC1", "PRIV"):
@@ -97,7 +97,7 @@ def priv(job: Job) -> Iterator[Said]:
 
 
 @rule("lds-size", ERROR, "5.3")
-def lds_size(job: Job) -> Iterator[Said]:
+def lds_size(job: LintJob) -> Iterator[Said]:
     """COMPUTE_PGM_RSRC2.LDS_SIZE counts units of 512 B and must be at most 128 (64 KiB). If the
     kernel's need is known, the field must match it. The descriptor's RSRC2 has 0 there; the driver
     fills in the size.
@@ -119,27 +119,27 @@ def lds_size(job: Job) -> Iterator[Said]:
 
 
 @rule("rsrc-descriptor", ERROR, "5.2, 5.3")
-def rsrc_descriptor(job: Job) -> Iterator[Said]:
+def rsrc_descriptor(job: LintJob) -> Iterator[Said]:
     """RSRC1 to RSRC3 must equal the kernel's descriptor, except for LDS_SIZE in RSRC2."""
     for event in job.dispatches:
         for name in ("rsrc1", "rsrc2", "rsrc3"):
-            told = getattr(job.kernel, name)
+            expected = getattr(job.kernel, name)
             write = event.state.get(f"COMPUTE_PGM_{name.upper()}")
-            if told is None or write is None or write.register is None:
+            if expected is None or write is None or write.register is None:
                 continue
             layout = write.register.word.layout(write.gfx)
             lds = layout["LDS_SIZE"].mask if "LDS_SIZE" in layout else 0
-            if odd := (write.value ^ told) & ~lds:
+            if odd := (write.value ^ expected) & ~lds:
                 fields = [k for k, f in layout.items() if f.mask & odd & ~lds]
                 yield (
                     event.step,
-                    f"{write.name} is {write.value:#x}, the descriptor has {told:#x}: "
+                    f"{write.name} is {write.value:#x}, the descriptor has {expected:#x}: "
                     f"{', '.join(fields) or hex(odd)}",
                 )
 
 
 @rule("rsrc-limits", ERROR, "4.1, 5.2, 5.6")
-def rsrc_limits(job: Job) -> Iterator[Said]:
+def rsrc_limits(job: LintJob) -> Iterator[Said]:
     """RSRC fields must not have values that no program can have: VGPRS beyond 256 registers in a
     wave32, more user SGPRs than USER_DATA registers, TIDIG_COMP_CNT 3.
     """
@@ -154,7 +154,7 @@ def rsrc_limits(job: Job) -> Iterator[Said]:
 
 
 @rule("scratch", ERROR, "5.5")
-def scratch(job: Job) -> Iterator[Said]:
+def scratch(job: LintJob) -> Iterator[Said]:
     """A kernel with SCRATCH_EN needs a number of waves and a wave size in TMPRING_SIZE."""
     for event in job.dispatches:
         if bits(event, "PGM_RSRC2", "SCRATCH_EN") and "COMPUTE_TMPRING_SIZE" in event.state:
@@ -165,7 +165,7 @@ def scratch(job: Job) -> Iterator[Said]:
 
 
 @rule("no-cu", ERROR, "4.1, 4.3")
-def no_cu(job: Job) -> Iterator[Said]:
+def no_cu(job: LintJob) -> Iterator[Said]:
     """At least one STATIC_THREAD_MGMT register must enable a compute unit. Otherwise the dispatch
     never ends.
     """
@@ -176,19 +176,19 @@ def no_cu(job: Job) -> Iterator[Said]:
 
 
 @rule("interleave", ERROR, "4.1")
-def interleave(job: Job) -> Iterator[Said]:
+def interleave(job: LintJob) -> Iterator[Said]:
     """DISPATCH_INTERLEAVE must be 0, 64, 128, 256 or 512."""
     for event in job.dispatches:
-        found = bits(event, "DISPATCH_INTERLEAVE", "INTERLEAVE")
-        if found not in (0, 64, 128, 256, 512):
+        size = bits(event, "DISPATCH_INTERLEAVE", "INTERLEAVE")
+        if size not in (0, 64, 128, 256, 512):
             yield (
                 event.step,
-                f"COMPUTE_DISPATCH_INTERLEAVE={found}, expected 0, 64, 128, 256 or 512",
+                f"COMPUTE_DISPATCH_INTERLEAVE={size}, expected 0, 64, 128, 256 or 512",
             )
 
 
 @rule("tgid", WARNING, "5.2")
-def tgid(job: Job) -> Iterator[Said]:
+def tgid(job: LintJob) -> Iterator[Said]:
     """A dispatch with several groups along an axis should give the program its group id of that
     axis. Otherwise all these groups do the same work.
     """

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sparkle_drv.amd.tables.bits import canonical
 
-from .rule import NOTE, WARNING, Job, Said, rule
+from .rule import NOTE, WARNING, LintJob, Said, rule
 from .rules_packet import CS_PARTIAL_FLUSH
-from .run import Step
+from .run import PacketStep
 from .state import is_dispatch
 
 INVALIDATES = ("gli_inv", "glk_inv", "glv_inv", "gl1_inv")
@@ -18,21 +18,21 @@ PWS = -1  # stands for an address: the counter of the pixel wait sync
 PAD = 8
 
 
-def acquires(step: Step) -> bool:
+def acquires(step: PacketStep) -> bool:
     """Returns whether a packet invalidates the caches near the shader cores."""
     if step.name == "ACQUIRE_MEM_GFX9":
         return bool(step.packet.fields["coher_cntl"])
     return step.name == "ACQUIRE_MEM" and any(step.packet.fields["gcr"].get(k) for k in INVALIDATES)
 
 
-class _Pending:
+class _DispatchTracker:
     """Follows the packets of a job to find the dispatch that may still be running."""
 
     def __init__(self) -> None:
-        self.dispatch: Step | None = None
+        self.dispatch: PacketStep | None = None
         self.released: int | None = None  # address that a RELEASE_MEM after the dispatch writes
 
-    def see(self, step: Step) -> None:
+    def see(self, step: PacketStep) -> None:
         if is_dispatch(step):
             self.dispatch, self.released = step, None
         elif step.name == "EVENT_WRITE":
@@ -51,7 +51,7 @@ class _Pending:
 
 
 @rule("acquire-missing", WARNING, "6.1, 6.2")
-def acquire_missing(job: Job) -> Iterator[Said]:
+def acquire_missing(job: LintJob) -> Iterator[Said]:
     """A job must begin with an ACQUIRE_MEM that invalidates caches, because nothing invalidates
     them at the end of the previous job. Disable this rule for jobs that are submitted with
     EMIT_MEM_SYNC.
@@ -65,26 +65,26 @@ def acquire_missing(job: Job) -> Iterator[Said]:
 
 
 @rule("acquire-code", NOTE, "6.2")
-def acquire_code(job: Job) -> Iterator[Said]:
+def acquire_code(job: LintJob) -> Iterator[Said]:
     """A newly uploaded program needs an ACQUIRE_MEM with GLI_INV, for the instruction caches,
     before it runs.
     """
-    seen: list[Step] = []
+    acquiring: list[PacketStep] = []
     for step in job.steps:
         if step.name == "ACQUIRE_MEM":
-            seen.append(step)
+            acquiring.append(step)
         if is_dispatch(step):
-            if seen and not any(s.packet.fields["gcr"]["gli_inv"] for s in seen):
-                yield seen[0], "no ACQUIRE_MEM before the first dispatch has gcr.gli_inv"
+            if acquiring and not any(s.packet.fields["gcr"]["gli_inv"] for s in acquiring):
+                yield acquiring[0], "no ACQUIRE_MEM before the first dispatch has gcr.gli_inv"
             return
 
 
 @rule("overlap", NOTE, "6.2")
-def overlap(job: Job) -> Iterator[Said]:
+def overlap(job: LintJob) -> Iterator[Said]:
     """Two dispatches without a wait and an ACQUIRE_MEM between them run at the same time. That is
     right only if the second does not read what the first writes.
     """
-    pending, acquired = _Pending(), True
+    pending, acquired = _DispatchTracker(), True
     for step in job.steps:
         if is_dispatch(step):
             if pending.dispatch is not None:
@@ -98,12 +98,12 @@ def overlap(job: Job) -> Iterator[Said]:
 
 
 @rule("not-idle", WARNING, "1.8, 3.6")
-def not_idle(job: Job) -> Iterator[Said]:
+def not_idle(job: LintJob) -> Iterator[Said]:
     """A job must end with CS_PARTIAL_FLUSH, or with RELEASE_MEM and a WAIT_REG_MEM on the address
     that RELEASE_MEM writes. The command processor does not wait for a job's waves before it starts
     the next job.
     """
-    pending = _Pending()
+    pending = _DispatchTracker()
     for step in job.steps:
         pending.see(step)
     if pending.dispatch is not None:
@@ -112,7 +112,7 @@ def not_idle(job: Job) -> Iterator[Said]:
 
 
 @rule("padding", WARNING, "3.3, 7")
-def padding(job: Job) -> Iterator[Said]:
+def padding(job: LintJob) -> Iterator[Said]:
     """Submitted IBs must be padded with NOP to a multiple of 8 dwords (32 bytes)."""
     for number in job.submitted:
         ib = job.ibs[number]
@@ -122,7 +122,7 @@ def padding(job: Job) -> Iterator[Said]:
 
 
 @rule("empty", WARNING, "1.8")
-def empty(job: Job) -> Iterator[Said]:
+def empty(job: LintJob) -> Iterator[Said]:
     """An IB must have at least one dword."""
     for number, ib in enumerate(job.ibs):
         if not ib.dwords and ib.complete:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sparkle_drv.amd.tables import regs
 from sparkle_drv.amd.tables.bits import GFX
 
-from .rule import ERROR, NOTE, WARNING, Job, Said, rule
+from .rule import ERROR, NOTE, WARNING, LintJob, Said, rule
 from .run import call
 from .shape import by_name
 from .state import is_dispatch, written
@@ -16,7 +16,7 @@ CS_PARTIAL_FLUSH, ITS_INDEX = 7, 4
 
 
 @rule("unknown-packet", ERROR, "3.1, 3.2")
-def unknown_packet(job: Job) -> Iterator[Said]:
+def unknown_packet(job: LintJob) -> Iterator[Said]:
     """Every packet must be declared by a table for this generation and queue."""
     for step in job.steps:
         if step.packet.cls is None and step.packet.dwords[0] != 0x80000000:
@@ -33,7 +33,7 @@ def unknown_packet(job: Job) -> Iterator[Said]:
 
 
 @rule("type2", WARNING, "3.1")
-def type2(job: Job) -> Iterator[Said]:
+def type2(job: LintJob) -> Iterator[Said]:
     """The type 2 filler 0x80000000 must not be used on gfx10 and later, whose NOP is 0xffff1000."""
     for step in job.steps:
         if step.packet.cls is None and step.packet.dwords[0] == 0x80000000 and step.ib.gfx >= 10:
@@ -41,7 +41,7 @@ def type2(job: Job) -> Iterator[Said]:
 
 
 @rule("register-generation", ERROR, "4, 4.3")
-def register_generation(job: Job) -> Iterator[Said]:
+def register_generation(job: LintJob) -> Iterator[Said]:
     """A SET packet must write only registers that this generation has, at offsets that a table
     declares.
     """
@@ -56,7 +56,7 @@ def register_generation(job: Job) -> Iterator[Said]:
 
 
 @rule("register-kernel", ERROR, "4, 4.3")
-def register_kernel(job: Job) -> Iterator[Said]:
+def register_kernel(job: LintJob) -> Iterator[Said]:
     """User IBs must not write some registers. RELAUNCH and wave restore belong to the kernel
     driver; on gfx10.3 they have the addresses of gfx11's STATIC_THREAD_MGMT_SE4 to SE7. A write of
     DISPATCH_INITIATOR launches a dispatch.
@@ -68,7 +68,7 @@ def register_kernel(job: Job) -> Iterator[Said]:
 
 
 @rule("register-bits", ERROR, "4.1")
-def register_bits(job: Job) -> Iterator[Said]:
+def register_bits(job: LintJob) -> Iterator[Said]:
     """A value must have only bits that this generation declares for the register."""
     for step in job.steps:
         for write in written(step):
@@ -82,7 +82,7 @@ def register_bits(job: Job) -> Iterator[Said]:
 
 
 @rule("glm-pair", ERROR, "3.4")
-def glm_pair(job: Job) -> Iterator[Said]:
+def glm_pair(job: LintJob) -> Iterator[Said]:
     """In ACQUIRE_MEM and RELEASE_MEM, GLM_WB must come together with GLM_INV."""
     for step in job.steps:
         for word in ("gcr", "event"):
@@ -92,7 +92,7 @@ def glm_pair(job: Job) -> Iterator[Said]:
 
 
 @rule("event-index", ERROR, "3.3, 3.5")
-def event_index(job: Job) -> Iterator[Said]:
+def event_index(job: LintJob) -> Iterator[Said]:
     """CS_PARTIAL_FLUSH must have event index 4, RELEASE_MEM event index 5 (end of pipe) or 6
     (done).
     """
@@ -106,7 +106,7 @@ def event_index(job: Job) -> Iterator[Said]:
 
 
 @rule("ib-valid", ERROR, "3.3")
-def ib_valid(job: Job) -> Iterator[Said]:
+def ib_valid(job: LintJob) -> Iterator[Said]:
     """On a compute queue INDIRECT_BUFFER must have its VALID bit and a size."""
     for step in job.steps:
         if step.name != "INDIRECT_BUFFER":
@@ -119,7 +119,7 @@ def ib_valid(job: Job) -> Iterator[Said]:
 
 
 @rule("ib-target", NOTE, "3.3")
-def ib_target(job: Job) -> Iterator[Said]:
+def ib_target(job: LintJob) -> Iterator[Said]:
     """The IB that an INDIRECT_BUFFER calls should be among the IBs that are checked. Otherwise its
     packets are not checked.
     """
@@ -130,7 +130,7 @@ def ib_target(job: Job) -> Iterator[Said]:
 
 
 @rule("shader-type", ERROR, "3.1")
-def shader_type(job: Job) -> Iterator[Said]:
+def shader_type(job: LintJob) -> Iterator[Said]:
     """On a GFX queue the header of a dispatch must have the compute shader type."""
     for step in job.steps:
         if is_dispatch(step) and step.ib.ip == "gfx":
@@ -140,7 +140,7 @@ def shader_type(job: Job) -> Iterator[Said]:
 
 
 @rule("sdma-kernel", ERROR, "7")
-def sdma_kernel(job: Job) -> Iterator[Said]:
+def sdma_kernel(job: LintJob) -> Iterator[Said]:
     """A user's IB must not have SDMA's INDIRECT, TRAP and GCR_REQ, which belong to the kernel
     driver.
     """
@@ -150,7 +150,7 @@ def sdma_kernel(job: Job) -> Iterator[Said]:
 
 
 @rule("sdma-fence", WARNING, "7")
-def sdma_fence(job: Job) -> Iterator[Said]:
+def sdma_fence(job: LintJob) -> Iterator[Said]:
     """SDMA's FENCE must have MTYPE 3 (uncached) from gfx10 on."""
     for step in job.steps:
         if step.ib.ip == "sdma" and step.name == "FENCE" and step.ib.gfx >= 10:

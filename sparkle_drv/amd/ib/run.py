@@ -21,11 +21,11 @@ MAX_DEPTH = 8
 MAX_REPEATS = 1 << 15
 
 
-class TooLong(ValueError):
+class TooManyPackets(ValueError):
     """Too many packets to follow, because the IBs call each other many times.
 
     >>> try:
-    ...     raise lowlevel.TooLong("more than 1000000 packets")
+    ...     raise lowlevel.TooManyPackets("more than 1000000 packets")
     ... except ValueError as error:
     ...     print(error)
     more than 1000000 packets
@@ -33,7 +33,7 @@ class TooLong(ValueError):
 
 
 @dataclass(frozen=True)
-class Step:
+class PacketStep:
     """One executed packet. `number` is the index of its IB among the given IBs. `at` is the
     packet's first dword in that IB. `called` is True if the packet calls another IB and the next
     steps are those of that IB. `problem` says why the steps of a called IB do not follow.
@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Call:
+class IbCall:
     """The target of an INDIRECT_BUFFER packet, or of SDMA's INDIRECT."""
 
     va: int
@@ -71,7 +71,7 @@ class Call:
     chain: bool  # whether the call is a jump without return
 
 
-def call(packet: Decoded) -> Call | None:
+def call(packet: Decoded) -> IbCall | None:
     """Returns the IB that a packet calls or jumps to, or None.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
@@ -83,9 +83,9 @@ def call(packet: Decoded) -> Call | None:
         return None
     if packet.cls.NAME == "INDIRECT_BUFFER":
         control = fields["control"]
-        return Call(fields["addr"], control["ndw"], bool(control["chain"]))
+        return IbCall(fields["addr"], control["ndw"], bool(control["chain"]))
     if packet.cls.NAME == "INDIRECT":
-        return Call(fields["base"], fields["size"]["ndw"], False)
+        return IbCall(fields["base"], fields["size"]["ndw"], False)
     return None
 
 
@@ -118,9 +118,9 @@ def submitted(ibs: Sequence[Ib]) -> list[int]:
     return [n for n in range(len(ibs)) if n not in inner] or list(range(len(ibs)))
 
 
-def run(ibs: Sequence[Ib]) -> Iterator[Step]:
-    """Yields every packet in the order of execution, one IB after another. Raises TooLong if the
-    IBs call each other so often that too many packets run.
+def run(ibs: Sequence[Ib]) -> Iterator[PacketStep]:
+    """Yields every packet in the order of execution, one IB after another. Raises TooManyPackets
+    if the IBs call each other so often that too many packets run.
 
     >>> ib = lowlevel.Ib((0xC0001000, 0), gfx=11)
     >>> [step.packet.cls.NAME for step in lowlevel.run([ib])]
@@ -129,51 +129,51 @@ def run(ibs: Sequence[Ib]) -> Iterator[Step]:
     most = MAX_REPEATS + 4 * sum(len(ib.dwords) for ib in ibs)
     for count, step in enumerate(_all(ibs)):
         if count >= most:
-            raise TooLong(f"more than {most} packets: do the IBs call each other?")
+            raise TooManyPackets(f"more than {most} packets: do the IBs call each other?")
         yield step
 
 
-def _all(ibs: Sequence[Ib]) -> Iterator[Step]:
+def _all(ibs: Sequence[Ib]) -> Iterator[PacketStep]:
     for number in submitted(ibs):
         yield from _walk(ibs, number, 0, len(ibs[number].dwords), ())
 
 
 def _walk(
     ibs: Sequence[Ib], number: int, start: int, end: int, callers: tuple[tuple[int, int], ...]
-) -> Iterator[Step]:
+) -> Iterator[PacketStep]:
     """Yields the packets from dword `start` to `end` of IB `number`, and of the IBs that they call.
     After a jump to a chained IB, the packets of that IB follow, and the rest of IB `number` is
     skipped.
     """
-    seen = {*callers, (number, start)}
+    walked = {*callers, (number, start)}
     while True:
         ib, jump = ibs[number], None
         for packet in ib.packets(start, end):
             target = call(packet)
             at = start + packet.at
             if target is None:
-                yield Step(packet, ib, number, at, len(callers))
+                yield PacketStep(packet, ib, number, at, len(callers))
                 continue
-            found = find(ibs, target.va)
-            problem = _problem(found, seen, len(callers))
-            yield Step(packet, ib, number, at, len(callers), not problem, problem)
-            if problem or found is None:
+            place = find(ibs, target.va)
+            problem = _problem(place, walked, len(callers))
+            yield PacketStep(packet, ib, number, at, len(callers), not problem, problem)
+            if problem or place is None:
                 continue
             if target.chain:
-                jump = (found, target.ndw)
+                jump = (place, target.ndw)
                 break
-            yield from _walk(ibs, *found, found[1] + target.ndw, (*callers, (number, start)))
+            yield from _walk(ibs, *place, place[1] + target.ndw, (*callers, (number, start)))
         if jump is None:
             return
         (number, start), ndw = jump
         end = start + ndw
-        seen.add((number, start))
+        walked.add((number, start))
 
 
-def _problem(found: tuple[int, int] | None, seen: set[tuple[int, int]], depth: int) -> str:
-    if found is None:
+def _problem(place: tuple[int, int] | None, walked: set[tuple[int, int]], depth: int) -> str:
+    if place is None:
         return "its target is not in the input"
-    if found in seen:
+    if place in walked:
         return "it calls one of its callers"
     if depth + 1 >= MAX_DEPTH:
         return f"more than {MAX_DEPTH} deep"

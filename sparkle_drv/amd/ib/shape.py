@@ -56,7 +56,7 @@ def layout_of(cls: type[Record], name: str, word: Word, gfx: int) -> dict[str, F
     layout = word.layout(gfx)
     if name != "header":
         return layout
-    if issubclass(cls, sdma.Packet):
+    if issubclass(cls, sdma.SdmaPacket):
         return {k: f for k, f in layout.items() if k not in ("op", "sub_op", "count")}
     return {k: f for k, f in layout.items() if k in type3.FLAGS}
 

@@ -9,13 +9,13 @@ from sparkle_drv.amd.tables import regs
 from sparkle_drv.amd.tables.setreg import register_name
 
 from .print import register_value, writes
-from .run import Step
+from .run import PacketStep
 
 DISPATCHES = ("DISPATCH_DIRECT", "DISPATCH_INDIRECT", "DISPATCH_INDIRECT_GFX")
 
 
 @dataclass(frozen=True)
-class Write:
+class RegisterWrite:
     """A write of a register: the register and its new value. `index` is the field `index` of the
     SET packet. If it is 3, the kernel driver's mask of usable CUs is applied to the value.
     """
@@ -47,7 +47,7 @@ class Write:
         return f"{self.value:#x}{more}{index}"
 
 
-def written(step: Step) -> list[Write]:
+def written(step: PacketStep) -> list[RegisterWrite]:
     """Returns the registers that a packet writes, in order. Most packets write none.
 
     >>> ib = lowlevel.Ib((0xC0017600, 0x207, 64), gfx=11)
@@ -55,32 +55,32 @@ def written(step: Step) -> list[Write]:
     >>> write.space, write.offset, write.value
     ('SH', 519, 64)
     """
-    found = writes(step.packet)
-    if not found:
+    pairs = writes(step.packet)
+    if not pairs:
         return []
     space = getattr(step.packet.cls, "SPACE", "")
     index = step.packet.fields.get("reg", {}).get("index", 0)
-    return [Write(space, offset, value, step.ib.gfx, index) for offset, value in found]
+    return [RegisterWrite(space, offset, value, step.ib.gfx, index) for offset, value in pairs]
 
 
-State = dict[str, Write]
+State = dict[str, RegisterWrite]
 
 
 @dataclass(frozen=True)
-class Event:
+class IbEvent:
     """An executed packet that writes no register. For a dispatch, `state` has the register values
     at that dispatch; for other packets it is empty.
     """
 
-    step: Step
+    step: PacketStep
     state: State = field(default_factory=dict)
 
 
-def is_dispatch(step: Step) -> bool:
+def is_dispatch(step: PacketStep) -> bool:
     return step.name in DISPATCHES
 
 
-def play(steps: Iterable[Step], state: State) -> Iterator[Event]:
+def play(steps: Iterable[PacketStep], state: State) -> Iterator[IbEvent]:
     """Yields an event for every step that writes no register. Stores the register writes in
     `state`, which is complete at the end.
     """
@@ -89,4 +89,4 @@ def play(steps: Iterable[Step], state: State) -> Iterator[Event]:
         if found:
             state.update((write.name, write) for write in found)
         else:
-            yield Event(step, dict(state) if is_dispatch(step) else {})
+            yield IbEvent(step, dict(state) if is_dispatch(step) else {})

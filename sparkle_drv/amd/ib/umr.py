@@ -46,7 +46,7 @@ FILLER = 0xFFFF1000
 
 
 @dataclass
-class _Packet:
+class _UmrPacket:
     """A packet of umr's output. `base` is the address of its IB, `at` the dword of the IB at which
     it begins. `words` has the printed dwords by position; 0 is the header. `names` has the
     registers that umr names. `head` is the size of the IB if this packet is the IB's first.
@@ -64,7 +64,7 @@ class _Packet:
     def opcode(self) -> int:
         return self.words[0] >> 8 & 0xFF
 
-    def goes_on(self, after: _Packet) -> bool:
+    def goes_on(self, after: _UmrPacket) -> bool:
         """Returns whether this packet directly follows `after`. If not, the output lacks the lines
         between the two.
         """
@@ -81,15 +81,15 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
         gfx = read_gfx(chip[1])
     if gfx is None:
         raise ValueError("gfx: expected a value, because this umr output names no gfx")
-    slots, packets, head = _Slots(), list[_Packet](), None
+    slots, packets, head = _Slots(), list[_UmrPacket](), None
     for number, line in enumerate(text.split("\n"), 1):
         try:
-            if found := _WORD.match(line):
-                head = None if _word(packets, found, head) else head
-            elif found := _HEAD.match(line):
-                head = int(found[2])
-            elif found := _SLOT.match(line):
-                slots.take(found[1], found[2])
+            if match := _WORD.match(line):
+                head = None if _word(packets, match, head) else head
+            elif match := _HEAD.match(line):
+                head = int(match[2])
+            elif match := _SLOT.match(line):
+                slots.take(match[1], match[2])
         except ValueError as error:
             raise TextError(number, 1, str(error)) from None
     if sum(packet.ndw for packet in packets) > MOST:
@@ -98,7 +98,7 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
         ip = "sdma"
     elif any(packet.opcode in GFX_ONLY for packet in packets):
         ip = "gfx"
-    parts: list[list[_Packet]] = []
+    parts: list[list[_UmrPacket]] = []
     for packet in packets:
         if parts and packet.goes_on(parts[-1][-1]):
             parts[-1].append(packet)
@@ -107,17 +107,17 @@ def from_umr(text: str, gfx: int | None, ip: str) -> list[Ib]:
     return [*slots.ibs(gfx), *(_ib(part, gfx, ip) for part in parts)]
 
 
-def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> bool:
+def _word(packets: list[_UmrPacket], match: re.Match[str], head: int | None) -> bool:
     """Adds the dword of a line to the last packet of `packets`, or to a new packet if the line has
     an opcode. Returns True if it has one. Raises ValueError for a wrong line. `head` is the size of
     the IB that begins with this line. It is None if no IB begins here.
     """
-    base, (at, rest), words = int(found[1], 16), divmod(int(found[2], 16), 4), found[4]
-    if rest or len(found[3]) > 8 or at >= MAX_DWORDS:
-        raise ValueError(f"expected a dword of PM4 or SDMA, got {found[0].strip()[:60]!r}")
+    base, (at, rest), words = int(match[1], 16), divmod(int(match[2], 16), 4), match[4]
+    if rest or len(match[3]) > 8 or at >= MAX_DWORDS:
+        raise ValueError(f"expected a dword of PM4 or SDMA, got {match[0].strip()[:60]!r}")
     if opcode := _OPCODE.match(words):
         ndw = 1 if opcode[1] else int(opcode[2]) + 1
-        packets.append(_Packet(base, at, ndw, bool(opcode[1]), head))
+        packets.append(_UmrPacket(base, at, ndw, bool(opcode[1]), head))
     elif not packets or packets[-1].base != base:
         raise ValueError("expected the line of the packet's opcode before this one")
     packet = packets[-1]
@@ -128,7 +128,7 @@ def _word(packets: list[_Packet], found: re.Match[str], head: int | None) -> boo
         raise ValueError(
             f"expected each of the {packet.ndw} dwords of a packet once, got dword {i}"
         )
-    packet.words[i] = int(found[3], 16)
+    packet.words[i] = int(match[3], 16)
     if named := _NAME.match(words):
         packet.names[i] = named[1]
     return bool(opcode)
@@ -155,7 +155,7 @@ class _Slots:
         ]
 
 
-def _ib(packets: list[_Packet], gfx: int, ip: str) -> Ib:
+def _ib(packets: list[_UmrPacket], gfx: int, ip: str) -> Ib:
     dwords: list[int] = []
     gaps: dict[int, str] = {}
     for packet in packets:
@@ -170,7 +170,7 @@ def _ib(packets: list[_Packet], gfx: int, ip: str) -> Ib:
     return Ib(tuple(dwords), gfx, ip, va, complete=whole, gaps=gaps)
 
 
-def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, str]]:
+def _filled(packet: _UmrPacket, gfx: int, ip: str) -> tuple[list[int], dict[int, str]]:
     """Returns all dwords of a packet, and a note for each dword that umr does not print."""
     words = packet.words
     if not packet.sdma and packet.opcode == type3.NOP and len(words) < packet.ndw:
@@ -191,7 +191,7 @@ def _filled(packet: _Packet, gfx: int, ip: str) -> tuple[list[int], dict[int, st
     return [words.get(i, 0) for i in range(packet.ndw)], gaps
 
 
-def _offset(packet: _Packet, space: str, gfx: int) -> int | None:
+def _offset(packet: _UmrPacket, space: str, gfx: int) -> int | None:
     """Returns the offset of the first register that a SET packet writes. It follows from any
     register of the packet that umr names. Returns None if umr names no register that a table
     declares.

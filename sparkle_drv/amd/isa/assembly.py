@@ -29,7 +29,7 @@ __all__ = ["AsmError", "DecodeError", "assemble", "disassemble", "generation", "
 _SILENT = {".text", ".globl", ".global", ".p2align", ".type", ".size", ".amdgcn_target"}
 
 
-class _Item(NamedTuple):
+class _ProgramLine(NamedTuple):
     """One line of the program: an instruction's text, or data."""
 
     line: int
@@ -53,8 +53,8 @@ def _directive(text: str, start: int) -> tuple[int, ...]:
     raise AsmError(f"no such directive: {word}", start + 1)
 
 
-def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dict[str, int]]:
-    items: list[_Item] = []
+def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_ProgramLine], dict[str, int]]:
+    items: list[_ProgramLine] = []
     labels: dict[str, int] = {}
     address = 0
     for number_, whole in enumerate(text.splitlines(), 1):
@@ -69,7 +69,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
                 continue
             if line[start:].strip().startswith("."):
                 data = _directive(line, start)
-                items.append(_Item(number_, line, start, address, len(data), data))
+                items.append(_ProgramLine(number_, line, start, address, len(data), data))
             else:
                 inst = parse_instruction(isa, line, start)
                 if not has(gfx, inst.row):
@@ -77,7 +77,7 @@ def _first_pass(isa: Table, gfx: str | int, text: str) -> tuple[list[_Item], dic
                 words = tuple(encode(isa, inst))
                 jumps = any(operand.type == "target" for operand in inst.row.operands)
                 data = () if jumps else words
-                items.append(_Item(number_, line, start, address, len(words), data))
+                items.append(_ProgramLine(number_, line, start, address, len(words), data))
         except AsmError as error:
             raise error.at_line(number_) from None
         address += items[-1].ndw

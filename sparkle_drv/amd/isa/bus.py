@@ -25,25 +25,25 @@ def _sources(inst: Inst) -> list[int]:
     """Returns the operand codes of all operands that an instruction reads; for a VOPD those of both
     halves.
     """
-    second, found = inst.second_fields, []
+    second, codes = inst.second_fields, []
     fields = [one.field for one in inst.row.operands]
     for name in fields:
         plain = name[1:] if name.startswith("ssrc") and name not in inst.fields else name
         if plain not in ("src0", "src1", "src2") or plain not in inst.fields:
             continue
         if plain == "src0" and inst.second:
-            found.append(second["src0"] + VGPR * (not second.get("s0", 0)))
+            codes.append(second["src0"] + VGPR * (not second.get("s0", 0)))
         else:
-            found.append(inst.fields[plain])
+            codes.append(inst.fields[plain])
     if second.get("s1", 0):  # SDWA: this bit makes VSRC1 a scalar
-        found.append(inst.fields["vsrc1"])
+        codes.append(inst.fields["vsrc1"])
     # If VCC is the last operand, the instruction reads it. VCC as an earlier operand is a result.
     if fields[-1:] == ["vcc"]:
-        found.append(_VCC)
+        codes.append(_VCC)
     if inst.y is not None:
-        found.append(inst.fields["src0y"])
+        codes.append(inst.fields["src0y"])
     rows = [inst.row] + ([inst.y] if inst.y is not None else [])
-    return found + [_VCC for row in rows if "vcc" in row.flags]
+    return codes + [_VCC for row in rows if "vcc" in row.flags]
 
 
 def scalars(isa: Table, inst: Inst) -> list[str]:
@@ -52,14 +52,14 @@ def scalars(isa: Table, inst: Inst) -> list[str]:
     """
     if inst.row.format not in (*VOP12C, *VOP3S, "VOPD"):
         return []
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for code in _sources(inst):
         constant = code == isa.null or any(code in span for span in _CONSTANTS)
         if code < LITERAL and not constant:
-            found[code] = NAMED.get(code) or scalar_text(isa, code)
+            names[code] = NAMED.get(code) or scalar_text(isa, code)
     if inst.literal is not None:
-        found[LITERAL] = "a literal"
-    return list(found.values())
+        names[LITERAL] = "a literal"
+    return list(names.values())
 
 
 def most(inst: Inst) -> int:

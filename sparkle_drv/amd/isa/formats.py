@@ -73,7 +73,7 @@ VOPD    2  31:26=0x32   op@25:22 opy@21:17 src0@8:0 vsrc1@16:9 src0y@40:32 vsrc1
 """
 
 
-class Field(NamedTuple):
+class FormatField(NamedTuple):
     """A field of a format. `parts` has (low bit, width) of its bit ranges, the most significant
     first.
     """
@@ -109,7 +109,7 @@ class Format(NamedTuple):
     ndw: int
     mask: int
     value: int
-    fields: dict[str, Field]
+    fields: dict[str, FormatField]
 
     @property
     def declared(self) -> int:
@@ -138,7 +138,7 @@ def parse_format(line: str) -> Format:
     fields = {}
     for word in words:
         field_name, _, places = word.partition("@")
-        field = Field(field_name, tuple(_range(part) for part in places.split(",")))
+        field = FormatField(field_name, tuple(_range(part) for part in places.split(",")))
         bits = field.put((1 << field.nbits) - 1)
         if bits & taken or bits >> 32 * int(ndw):
             raise ValueError(f"{name}.{field_name} overlaps or lies outside the format")

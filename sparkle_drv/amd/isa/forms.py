@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from . import bus, mods
-from .parse import RAW_KINDS, Parser
+from .parse import RAW_KINDS, OperandParser
 from .rows import Row
-from .scan import AsmError, Line, base_name, scan
+from .scan import AsmError, ScannedLine, base_name, scan
 from .table import VOP3S, VOP12C, Inst, Table
 
 
@@ -30,7 +30,7 @@ def _takes_second(row: Row, second: str) -> bool:
     return flag is None or flag in row.flags
 
 
-def _rows(isa: Table, line: Line) -> tuple[list[Row], str]:
+def _rows(isa: Table, line: ScannedLine) -> tuple[list[Row], str]:
     """Returns the table's rows that the mnemonic can mean, and the kind of second dword that the
     line needs: DPP16, DPP8, SDWA or "".
     """
@@ -75,7 +75,7 @@ def parse_one(
     errors = []
     for row in rows:
         try:
-            inst = Parser(isa, row, second, labels).parse(line)
+            inst = OperandParser(isa, row, second, labels).parse(line)
             _check_bus(isa, inst, line.column)
             return inst
         except AsmError as error:

@@ -156,7 +156,7 @@ def _memory(isa: Table, inst: Inst, name: str, value: str) -> bool:
     return True
 
 
-def _one(isa: Table, inst: Inst, name: str, value: str) -> bool:
+def _store(isa: Table, inst: Inst, name: str, value: str) -> bool:
     form = isa.layout(inst.row)
     if name == "clamp" and not value:
         in_second = inst.second == "SDWA"
@@ -179,13 +179,13 @@ def apply(isa: Table, inst: Inst, modifiers: list[Modifier]) -> None:
     """Stores every modifier in its field. Raises AsmError for the first modifier that does
     not fit.
     """
-    seen: set[str] = set()
+    stored: set[str] = set()
     for modifier in modifiers:
-        if modifier.name in seen:
+        if modifier.name in stored:
             raise AsmError(f"{modifier.name} is given twice", modifier.column)
-        seen.add(modifier.name)
+        stored.add(modifier.name)
         try:
-            known = _one(isa, inst, modifier.name, modifier.value)
+            known = _store(isa, inst, modifier.name, modifier.value)
         except ValueError as error:
             raise AsmError(
                 f"the modifier {modifier.name} is wrong: {error}", modifier.column

@@ -35,7 +35,7 @@ _BITS = {
 _REGISTER = re.compile(r"(v|s|ttmp|a)(\d+|\[\s*(\d+)\s*(?::\s*(\d+)\s*)?\])(\.[lh])?$")
 
 
-class Register(NamedTuple):
+class RegisterOperand(NamedTuple):
     kind: str  # "v" for a VGPR, "s" for anything that a scalar operand code names
     code: int  # index of a VGPR, or the operand code of a scalar
     ndw: int
@@ -92,32 +92,32 @@ def source_text(isa: Table, code: int, kind: str, ndw: int, literal: int | None)
     return f"/* no operand {code} */"
 
 
-def parse_register(isa: Table, text: str) -> Register | None:
+def parse_register(isa: Table, text: str) -> RegisterOperand | None:
     """Returns the register that `text` names, or None if it names none. Raises ValueError if the
     register is out of range.
     """
     low = text.lower()
     pairs = {"vcc": 106, "exec": 126}
     if low in pairs:
-        return Register("s", pairs[low], 2)
+        return RegisterOperand("s", pairs[low], 2)
     singles = {"vcc_lo": 106, "vcc_hi": 107, "exec_lo": 126, "exec_hi": 127, "m0": isa.m0}
     if low in singles:
-        return Register("s", singles[low], 1)
+        return RegisterOperand("s", singles[low], 1)
     if low == "null":
-        return Register("s", isa.null, 0)
+        return RegisterOperand("s", isa.null, 0)
     if low in _BY_NAME:
-        return Register("s", _BY_NAME[low], 0)
-    found = _REGISTER.match(low)
-    if not found:
+        return RegisterOperand("s", _BY_NAME[low], 0)
+    match = _REGISTER.match(low)
+    if not match:
         return None
-    first = int(found[3] if found[3] is not None else found[2])
-    last = int(found[4]) if found[4] is not None else first
-    limit = {"v": 255, "s": 105, "ttmp": 15, "a": -1}[found[1]]
+    first = int(match[3] if match[3] is not None else match[2])
+    last = int(match[4]) if match[4] is not None else first
+    limit = {"v": 255, "s": 105, "ttmp": 15, "a": -1}[match[1]]
     if last < first or last > limit:
         raise ValueError(f"no such register: {text}")
-    base = 108 if found[1] == "ttmp" else 0
-    half = found[5] or ""
-    return Register("v" if found[1] == "v" else "s", base + first, last - first + 1, half)
+    base = 108 if match[1] == "ttmp" else 0
+    half = match[5] or ""
+    return RegisterOperand("v" if match[1] == "v" else "s", base + first, last - first + 1, half)
 
 
 def _width(kind: str) -> int:

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 
 from . import imm, mods
 from .formats import SRC0_DPP8, SRC0_DPP16, SRC0_SDWA
-from .operand import LITERAL, VGPR, Register, constant, parse_register
+from .operand import LITERAL, VGPR, RegisterOperand, constant, parse_register
 from .print import CHANNELS, is_mix, source_index
-from .rows import Operand, Row
-from .scan import AsmError, Line, Piece
+from .rows import Row, RowOperand
+from .scan import AsmError, LinePart, ScannedLine
 from .table import SEGMENT, VOP12C, Inst, Table
 
 RAW_KINDS = {"waitcnt", "depctr", "delay"}
 _SIGN = re.compile(r"(-?)\s*(neg|abs|sext)\((.*)\)$")
 
 
-class Parser:
+class OperandParser:
     """Parses the operands of a line as those of one row of the instruction table. `second` is the
     format of the dword that SRC0 asks for, or "" if SRC0 asks for none.
     """
@@ -35,64 +35,66 @@ class Parser:
     def set(self, field: str, value: int) -> None:
         self.inst.fields[field] = value
 
-    def register(self, piece: Piece, what: str) -> Register:
+    def register(self, piece: LinePart, what: str) -> RegisterOperand:
         try:
-            found = parse_register(self.isa, piece.text)
+            parsed = parse_register(self.isa, piece.text)
         except ValueError as error:
             raise AsmError(f"the operand {what} is wrong: {error}", piece.column) from None
-        if found is None:
+        if parsed is None:
             raise AsmError(f"{what} is {piece.text!r}, expected a register", piece.column)
-        return found
+        return parsed
 
-    def check_width(self, piece: Piece, found: Register, operand: Operand, ndw: int) -> None:
-        fits = found.ndw in ((0, 1, 2) if operand.type == "mask" else (0, ndw))
+    def check_width(
+        self, piece: LinePart, reg: RegisterOperand, operand: RowOperand, ndw: int
+    ) -> None:
+        fits = reg.ndw in ((0, 1, 2) if operand.type == "mask" else (0, ndw))
         if not fits:
-            what = f"{operand.field} is {piece.text!r}, {found.ndw} registers"
+            what = f"{operand.field} is {piece.text!r}, {reg.ndw} registers"
             raise AsmError(f"{what}, expected {ndw or 1} as this operand needs", piece.column)
-        align = min(found.ndw, 4) if found.ndw != 3 else 1
-        first = found.code - 108 if found.code >= 108 else found.code
-        if found.kind == "s" and align > 1 and first % align and found.code not in (106, 126):
+        align = min(reg.ndw, 4) if reg.ndw != 3 else 1
+        first = reg.code - 108 if reg.code >= 108 else reg.code
+        if reg.kind == "s" and align > 1 and first % align and reg.code not in (106, 126):
             raise AsmError(
                 f"{operand.field} is {piece.text!r}, expected the first register's number to be a "
                 f"multiple of {align}",
                 piece.column,
             )
 
-    def vgpr(self, piece: Piece, operand: Operand, ndw: int) -> int:
-        found = self.register(piece, operand.field)
-        if found.kind != "v":
+    def vgpr(self, piece: LinePart, operand: RowOperand, ndw: int) -> int:
+        reg = self.register(piece, operand.field)
+        if reg.kind != "v":
             raise AsmError(f"{operand.field} is {piece.text!r}, expected a VGPR", piece.column)
-        self.check_width(piece, found, operand, ndw)
-        return self.half(piece, operand, found)
+        self.check_width(piece, reg, operand, ndw)
+        return self.half(piece, operand, reg)
 
-    def half(self, piece: Piece, operand: Operand, found: Register) -> int:
+    def half(self, piece: LinePart, operand: RowOperand, reg: RegisterOperand) -> int:
         """Returns the index of a VGPR for a field. In gfx11's 32-bit forms with 16-bit operands,
         bit 7 of the index selects the upper half of the VGPR.
         """
         short = self.isa.gen >= 11 and self.row.format in VOP12C and operand.nbits == 16
-        if short and found.code > 127:
+        if short and reg.code > 127:
             raise AsmError(f"{operand.field} is {piece.text}, expected v0..v127", piece.column)
         needs = operand.type == "h16"
-        if bool(found.half) != needs and not (found.half and short):
+        if bool(reg.half) != needs and not (reg.half and short):
             wanted = "with" if needs else "without"
             raise AsmError(
                 f"{piece.text}: expected a register {wanted} .l or .h at its end", piece.column
             )
-        if found.half == ".h":
+        if reg.half == ".h":
             if short:
-                return found.code | 128
+                return reg.code | 128
             bit = 3 if operand.field == "vdst" else source_index(operand.field)
             self.set("op_sel", self.inst.fields.get("op_sel", 0) | 1 << bit)
-        return found.code
+        return reg.code
 
-    def scalar(self, piece: Piece, operand: Operand, ndw: int) -> int:
-        found = self.register(piece, operand.field)
-        if found.kind != "s" or found.code > 127:
+    def scalar(self, piece: LinePart, operand: RowOperand, ndw: int) -> int:
+        reg = self.register(piece, operand.field)
+        if reg.kind != "s" or reg.code > 127:
             raise AsmError(f"{operand.field} is {piece.text!r}, expected an SGPR", piece.column)
-        self.check_width(piece, found, operand, ndw)
-        return found.code
+        self.check_width(piece, reg, operand, ndw)
+        return reg.code
 
-    def unsigned(self, piece: Piece, index: int) -> Piece:
+    def unsigned(self, piece: LinePart, index: int) -> LinePart:
         """Returns the text of source operand `index` without its modifiers neg, abs and sext.
         Stores these modifiers in the instruction's fields.
         """
@@ -114,7 +116,7 @@ class Parser:
                 break
             text = inner
         self.set_signs(index, negative, absolute, sext, column)
-        return Piece(text, column)
+        return LinePart(text, column)
 
     def set_signs(
         self, index: int, negative: bool, absolute: bool, sext: bool, column: int
@@ -149,7 +151,7 @@ class Parser:
             raise AsmError(f"{self.row.format} takes no literal", column)
         self.inst.literal = value
 
-    def source(self, piece: Piece, operand: Operand) -> None:
+    def source(self, piece: LinePart, operand: RowOperand) -> None:
         index = source_index(operand.field)
         if self.row.format.startswith("V") and index >= 0:
             piece = self.unsigned(piece, index)
@@ -159,18 +161,18 @@ class Parser:
         except ValueError as error:
             raise AsmError(f"the operand {operand.field} is wrong: {error}", piece.column) from None
         if number is None:
-            found = self.register(piece, operand.field)
-            self.check_width(piece, found, operand, operand.ndw or 1)
-            code = found.code + VGPR if found.kind == "v" else found.code
-            if found.kind == "v":
-                code = self.half(piece, operand, found) + VGPR
+            reg = self.register(piece, operand.field)
+            self.check_width(piece, reg, operand, operand.ndw or 1)
+            code = reg.code + VGPR if reg.kind == "v" else reg.code
+            if reg.kind == "v":
+                code = self.half(piece, operand, reg) + VGPR
         else:
             code = number[0]
             if number[1] is not None:
                 self.literal(number[1], piece.column)
         self.put_source(piece, operand, name, code)
 
-    def put_source(self, piece: Piece, operand: Operand, name: str, code: int) -> None:
+    def put_source(self, piece: LinePart, operand: RowOperand, name: str, code: int) -> None:
         is_vgpr = code >= VGPR
         second = self.inst.second
         scalar_only = operand.field.startswith("ssrc") or name == "soffset"
@@ -194,17 +196,17 @@ class Parser:
             code -= VGPR
         self.set(name, code)
 
-    def vcc(self, piece: Piece, operand: Operand) -> None:
-        found = self.register(piece, "the lane mask")
-        if self.inst.second == "SDWAB" and found.kind == "s" and found.code <= 127:
-            if found.code != 106:
-                self.inst.second_fields |= {"sd": 1, "sdst": found.code}
-        elif found.code != 106 or found.kind != "s":
+    def vcc(self, piece: LinePart, operand: RowOperand) -> None:
+        reg = self.register(piece, "the lane mask")
+        if self.inst.second == "SDWAB" and reg.kind == "s" and reg.code <= 127:
+            if reg.code != 106:
+                self.inst.second_fields |= {"sd": 1, "sdst": reg.code}
+        elif reg.code != 106 or reg.kind != "s":
             raise AsmError(
                 f"the lane mask is {piece.text!r}, expected vcc in this encoding", piece.column
             )
 
-    def address(self, piece: Piece, operand: Operand, line: Line) -> None:
+    def address(self, piece: LinePart, operand: RowOperand, line: ScannedLine) -> None:
         """Reads the VGPRs of a memory address. Their number depends on other operands and on
         modifiers.
         """
@@ -225,12 +227,12 @@ class Parser:
             ndw = 1 if self.row.format == "GLOBAL" and has_saddr else 2
         self.set(name, 0 if off and ndw < 2 else self.vgpr(piece, operand, ndw))
 
-    def saddr(self, piece: Piece, operand: Operand) -> None:
+    def saddr(self, piece: LinePart, operand: RowOperand) -> None:
         ndw = 1 if self.row.format == "SCRATCH" else 2
         off = piece.text == "off"
         self.set("saddr", self.isa.null if off else self.scalar(piece, operand, ndw))
 
-    def simm16(self, piece: Piece, kind: str) -> None:
+    def simm16(self, piece: LinePart, kind: str) -> None:
         gen, text = self.isa.gen, piece.text
         try:
             if kind == "target" and self.labels is not None and text in self.labels:
@@ -259,7 +261,7 @@ class Parser:
             raise AsmError(f"the operand simm16 is wrong: {error}", piece.column) from None
         self.set("simm16", value & 0xFFFF)
 
-    def smem_offset(self, piece: Piece, operand: Operand) -> None:
+    def smem_offset(self, piece: LinePart, operand: RowOperand) -> None:
         self.inst.fields.setdefault("offset", 0)
         if re.match(r"-?\d", piece.text):
             self.set("soffset", self.isa.null)
@@ -273,7 +275,7 @@ class Parser:
         else:
             self.set("soffset", self.scalar(piece, operand, 1))
 
-    def constant_operand(self, piece: Piece, operand: Operand) -> None:
+    def constant_operand(self, piece: LinePart, operand: RowOperand) -> None:
         """Reads the constant K of FMAMK and FMAAK, or the value of S_SETREG_IMM32."""
         kind = "f16" if self.row.name.endswith("f16") else "f32"
         text = piece.text
@@ -291,7 +293,7 @@ class Parser:
             )
         self.inst.literal = value
 
-    def operand(self, piece: Piece, operand: Operand, line: Line) -> None:
+    def operand(self, piece: LinePart, operand: RowOperand, line: ScannedLine) -> None:
         name, fmt = operand.field, self.row.format
         if name == "vcc":
             self.vcc(piece, operand)
@@ -304,11 +306,11 @@ class Parser:
         elif operand.type == "small":
             self.set(name, imm.number(piece.text))
         elif name == "attr":
-            found = re.match(r"attr(\d+)\.([xyzw])$", piece.text)
-            if not found:
+            match = re.match(r"attr(\d+)\.([xyzw])$", piece.text)
+            if not match:
                 raise AsmError(f"expected attrN.x, got {piece.text!r}", piece.column)
-            self.set("attr", int(found[1]))
-            self.set("chan", CHANNELS.index(found[2]))
+            self.set("attr", int(match[1]))
+            self.set("chan", CHANNELS.index(match[2]))
         elif fmt == "SMEM" and name == "soffset":
             self.smem_offset(piece, operand)
         elif name == "vaddr" or (name == "addr" and fmt in SEGMENT):
@@ -328,13 +330,13 @@ class Parser:
         else:
             self.set(name, self.vgpr(piece, operand, operand.ndw))
 
-    def message(self, piece: Piece) -> int:
+    def message(self, piece: LinePart) -> int:
         try:
             return imm.parse_message(self.isa.gen, piece.text)
         except ValueError as error:
             raise AsmError(f"the operand sendmsg is wrong: {error}", piece.column) from None
 
-    def wanted(self, line: Line) -> list[Operand]:
+    def wanted(self, line: ScannedLine) -> list[RowOperand]:
         """Returns the operands that the instruction's text, `line`, must have."""
         hidden = {"exec", "offset", "offset2"}
         wanted = [one for one in self.row.operands if one.field not in hidden]
@@ -360,7 +362,7 @@ class Parser:
         if self.row.format == "MTBUF":
             f.setdefault("format", 1)
 
-    def parse(self, line: Line) -> Inst:
+    def parse(self, line: ScannedLine) -> Inst:
         mods.set_defaults(self.inst)
         wanted = self.wanted(line)
         kinds = {operand.type for operand in wanted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import imm
 from .names import BUF_FORMAT_DEFAULT, BUF_FORMATS, SDWA_SELECTS, SDWA_UNUSED
 from .operand import scalar_text, source_text, vgpr_text
-from .rows import Operand, Row
+from .rows import Row, RowOperand
 from .table import VOP3S, VOP12C, Inst, Table
 
 OMOD = ("", "mul:2", "mul:4", "div:2")
@@ -31,7 +31,7 @@ def source_count(row: Row) -> int:
     return sum(source_index(operand.field) >= 0 for operand in row.operands)
 
 
-def mask_ndw(operand: Operand, wave: int) -> int:
+def mask_ndw(operand: RowOperand, wave: int) -> int:
     return wave // 32 if operand.type == "mask" else operand.ndw
 
 
@@ -57,7 +57,7 @@ def _signed_text(text: str, absolute: bool, negative: bool, sext: bool) -> str:
     return text
 
 
-def _source(isa: Table, inst: Inst, operand: Operand, wave: int) -> str:
+def _source(isa: Table, inst: Inst, operand: RowOperand, wave: int) -> str:
     name = isa.field_name(inst.row, operand.field)
     code = inst.fields[name]
     index = source_index(operand.field)
@@ -122,7 +122,7 @@ def _flat_address(isa: Table, inst: Inst) -> str:
     return vgpr_text(f["addr"], ndw)
 
 
-def _operand(isa: Table, inst: Inst, operand: Operand, wave: int) -> str | None:
+def _operand(isa: Table, inst: Inst, operand: RowOperand, wave: int) -> str | None:
     """Returns the text of an operand, or None if the instruction's text has no such operand."""
     row, f, name = inst.row, inst.fields, operand.field
     if name in ("offset", "offset2", "exec") or (operand.optional and not f["glc"]):
@@ -171,7 +171,7 @@ def _decimal(value: int) -> str:
     return str(value) if value <= 64 else f"{value:#x}"
 
 
-def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
+def _upper_half(isa: Table, inst: Inst, operand: RowOperand) -> bool:
     """Returns whether an operand of a 32-bit form of gfx11 is the upper half of a VGPR. Bit 7 of
     the VGPR's number is then set.
     """
@@ -185,7 +185,7 @@ def _upper_half(isa: Table, inst: Inst, operand: Operand) -> bool:
     return code >= 128
 
 
-def _half(isa: Table, inst: Inst, operand: Operand) -> str:
+def _half(isa: Table, inst: Inst, operand: RowOperand) -> str:
     """Returns the name of one half (16 bits) of a VGPR. In the 32-bit forms of an instruction,
     bit 7 of the VGPR's number selects the half.
     """

@@ -30,7 +30,7 @@ FLAGS = {"e64", "dpp", "dpp8", "sdwa", "e64dpp", "x", "y", "name", "vcc", "bus1"
 _TYPE = re.compile(r"([bfiuhc])(\d+)(x2)?$")
 
 
-class Operand(NamedTuple):
+class RowOperand(NamedTuple):
     field: str
     type: str = ""
     optional: bool = False
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     name: str
     format: str
     opcode: int
-    operands: tuple[Operand, ...]
+    operands: tuple[RowOperand, ...]
     flags: frozenset[str]
     same_as: str  # name of the C enumerator, the same on gfx10 and gfx11
     note: str = ""
@@ -65,9 +65,9 @@ class Row(NamedTuple):
         return "promoted" in self.flags
 
 
-def _operand(word: str) -> Operand:
+def _operand(word: str) -> RowOperand:
     field, _, kind = word.partition(":")
-    return Operand(field.rstrip("?"), kind, field.endswith("?"))
+    return RowOperand(field.rstrip("?"), kind, field.endswith("?"))
 
 
 def parse_row(line: str) -> Row:
@@ -115,7 +115,7 @@ def promoted(row: Row) -> Row:
             field = "ssrc2"
         elif field == "vsrc1":
             field = "src1"
-        operands.append(Operand(field, kind))
+        operands.append(RowOperand(field, kind))
     flags = {"promoted"} | ({"dpp", "dpp8"} if "e64dpp" in row.flags else set())
     opcode = VOP3_BASE[row.format] + row.opcode
     return row._replace(

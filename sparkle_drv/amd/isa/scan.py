@@ -32,7 +32,7 @@ class AsmError(ValueError):
         return AsmError(self.message, self.column, line)
 
 
-class Piece(NamedTuple):
+class LinePart(NamedTuple):
     text: str
     column: int
 
@@ -43,11 +43,11 @@ class Modifier(NamedTuple):
     column: int
 
 
-class Line(NamedTuple):
+class ScannedLine(NamedTuple):
     mnemonic: str
-    operands: list[Piece]
+    operands: list[LinePart]
     modifiers: list[Modifier]
-    rest: Piece  # all text after the mnemonic, for operands with a syntax of their own
+    rest: LinePart  # all text after the mnemonic, for operands with a syntax of their own
     column: int  # column of the mnemonic
 
     @property
@@ -79,7 +79,7 @@ def base_name(mnemonic: str) -> tuple[str, str]:
 
 
 def _scan_modifiers(text: str, at: int) -> list[Modifier]:
-    found: list[Modifier] = []
+    modifiers: list[Modifier] = []
     while at < len(text):
         if text[at] in " \t,":
             at += 1
@@ -87,23 +87,23 @@ def _scan_modifiers(text: str, at: int) -> list[Modifier]:
         match = _MODIFIER.match(text, at)
         if not match:
             raise AsmError(f"expected a modifier, got {text[at:].strip()!r}", at + 1)
-        found.append(Modifier(match[1], match[2] or "", at + 1))
+        modifiers.append(Modifier(match[1], match[2] or "", at + 1))
         at = match.end()
-    return found
+    return modifiers
 
 
-def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
+def scan(text: str, start: int, end: int, raw: bool = False) -> ScannedLine:
     """Splits text[start:end], which has no comment and no label, into mnemonic, operands and
     modifiers. With `raw`, leaves operands and modifiers unread.
     """
     part = text[:end]
-    found = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
-    if not found:
+    mnemonic = re.compile(r"\s*([A-Za-z_]\w*)").match(part, start)
+    if not mnemonic:
         raise AsmError(f"expected an instruction, got {part[start:].strip()!r}", start + 1)
-    at = found.end()
+    at = mnemonic.end()
     rest = part[at:]
-    rest_piece = Piece(rest.strip(), at + 1 + len(rest) - len(rest.lstrip()))
-    line = Line(found[1], [], [], rest_piece, found.start(1) + 1)
+    rest_piece = LinePart(rest.strip(), at + 1 + len(rest) - len(rest.lstrip()))
+    line = ScannedLine(mnemonic[1], [], [], rest_piece, mnemonic.start(1) + 1)
     if raw:
         return line
     while True:
@@ -112,7 +112,7 @@ def scan(text: str, start: int, end: int, raw: bool = False) -> Line:
         match = _OPERAND.match(part, at)
         if not match or match[0] in BARE or part[match.end() : match.end() + 1] == ":":
             break
-        line.operands.append(Piece(match[0], at + 1))
+        line.operands.append(LinePart(match[0], at + 1))
         at = match.end()
         while at < len(part) and part[at] in " \t":
             at += 1

@@ -1,5 +1,5 @@
 """A minimal GPU for tests of packets or shaders. It maps buffers at GPU addresses, makes a context,
-submits dwords, and waits for jobs with a time limit. Everything goes through `Node.ioctl`: no
+submits dwords, and waits for jobs with a time limit. Everything goes through `DrmNode.ioctl`: no
 backend is involved.
 """
 
@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from sparkle_drv.errors import leave
 
-from .raw import Node, ffi, lib, pointer
+from .raw import DrmNode, ffi, lib, pointer
 
-__all__ = ["DOMAINS", "IP", "NOP", "OPERATIONS", "PAGE", "RIGHTS", "Buffer", "Gpu", "Job", "Late"]
+__all__ = [
+    "DOMAINS", "IP", "NOP", "OPERATIONS", "PAGE", "RIGHTS", "BufferObject", "Gpu", "Job", "Late"
+]  # fmt: skip
 
 PAGE = 4096
 DOMAINS = {n: getattr(lib, f"AMDGPU_GEM_DOMAIN_{n.upper()}") for n in ("cpu", "gtt", "vram")}
@@ -70,12 +72,12 @@ class Job(NamedTuple):
         return f"job {self.seq} of {self.ip}[{self.ring}]"
 
 
-class Buffer:
+class BufferObject:
     """A BO. `va` is its GPU address, or 0 if the GPU does not map it. `map` maps it for the
     host.
     """
 
-    def __init__(self, node: Node, handle: int, nbytes: int, va: int = 0) -> None:
+    def __init__(self, node: DrmNode, handle: int, nbytes: int, va: int = 0) -> None:
         self.node, self.handle, self.nbytes, self.va = node, handle, nbytes, va
         self._map: Any = None
 
@@ -119,7 +121,7 @@ class Buffer:
             self.node.call("GEM_CLOSE", "struct drm_gem_close", handle=handle)
 
 
-def free_context(node: Node, ctx: int) -> None:
+def free_context(node: DrmNode, ctx: int) -> None:
     """Calls FREE_CTX, unless `ctx` is 0, which means no context."""
     if ctx:
         op = lib.AMDGPU_CTX_OP_FREE_CTX
@@ -129,7 +131,7 @@ def free_context(node: Node, ctx: int) -> None:
 class Gpu:
     """One context on a render node, with buffers. `va` is the first GPU address to give to them."""
 
-    def __init__(self, node: Node, *, va: int = 1 << 32) -> None:
+    def __init__(self, node: DrmNode, *, va: int = 1 << 32) -> None:
         self.node, self.next_va = node, va
         made = node.call(
             "AMDGPU_CTX", "union drm_amdgpu_ctx", op=lib.AMDGPU_CTX_OP_ALLOC_CTX, priority=0
@@ -137,23 +139,23 @@ class Gpu:
         self.ctx = int(made.out.alloc.ctx_id)
         # the newest jobs, with their dwords and the addresses of their IBs
         self.jobs: list[tuple[Job, list[int], int]] = []
-        self._owned: list[Buffer] = []
+        self._owned: list[BufferObject] = []
 
-    def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> Buffer:
+    def create(self, nbytes: int, domain: str = "gtt", flags: int = 0) -> BufferObject:
         """Makes a buffer of whole pages by GEM_CREATE. It has no GPU address yet. `flags` are
         AMDGPU_GEM_CREATE_...
         """
         nbytes = -(-nbytes // PAGE) * PAGE
-        made = self.node.call(
+        args = self.node.call(
             "AMDGPU_GEM_CREATE",
             "union drm_amdgpu_gem_create",
             bo_size=nbytes,
             domains=DOMAINS[one_of("domain", domain, DOMAINS)],
             domain_flags=flags,
         )
-        return self._own(Buffer(self.node, made.out.handle, nbytes))
+        return self._own(BufferObject(self.node, args.out.handle, nbytes))
 
-    def _own(self, buffer: Buffer) -> Buffer:
+    def _own(self, buffer: BufferObject) -> BufferObject:
         """Registers a buffer, so that `close` frees it."""
         self._owned.append(buffer)
         return buffer
@@ -167,7 +169,7 @@ class Gpu:
     def buffer(
         self, nbytes: int, *, domain: str = "gtt", flags: int = 0, rights: str = "rwx",
         va: int | None = None,
-    ) -> Buffer:  # fmt: skip
+    ) -> BufferObject:  # fmt: skip
         """Makes a buffer of at least `nbytes` zeros, and maps it for the GPU with `rights` (letters
         of RIGHTS). The GPU address is `va`, or a free address if `va` is None.
         """
@@ -177,14 +179,14 @@ class Gpu:
         self.va("MAP", buffer, buffer.va, buffer.nbytes, rights=rights)
         return buffer
 
-    def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> Buffer:
+    def adopt(self, handle: int, nbytes: int, *, rights: str = "rw") -> BufferObject:
         """Makes a buffer of a BO handle from elsewhere (PRIME, userptr). Maps it for the GPU."""
-        buffer = self._own(Buffer(self.node, handle, nbytes, self.take_va(nbytes)))
+        buffer = self._own(BufferObject(self.node, handle, nbytes, self.take_va(nbytes)))
         self.va("MAP", buffer, buffer.va, nbytes, rights=rights)
         return buffer
 
     def va(
-        self, op: str, buffer: Buffer | None, va: int, nbytes: int, *, offset: int = 0,
+        self, op: str, buffer: BufferObject | None, va: int, nbytes: int, *, offset: int = 0,
         rights: str = "rwx",
     ) -> None:  # fmt: skip
         """Calls GEM_VA. `op` is "MAP", "UNMAP", "CLEAR" or "REPLACE"."""
@@ -200,7 +202,7 @@ class Gpu:
         )
 
     def submit(
-        self, ip: str, dwords: Sequence[int], *, bos: Iterable[Buffer] = (), ring: int = 0,
+        self, ip: str, dwords: Sequence[int], *, bos: Iterable[BufferObject] = (), ring: int = 0,
         flags: int = 0, pad: bool = True, chunks: Iterable[tuple[int, Any]] = (),
         sync: bool = True,
     ) -> Job:  # fmt: skip
@@ -224,12 +226,12 @@ class Gpu:
         self._sent(job, words, ib)
         return job
 
-    def _sent(self, job: Job, words: list[int], ib: Buffer) -> None:
+    def _sent(self, job: Job, words: list[int], ib: BufferObject) -> None:
         self.jobs = [*self.jobs[-7:], (job, words, ib.va)]
 
     def submit_ib(
-        self, ip: str, ib: Buffer, ndw: int, *, bos: Iterable[Buffer] = (), ring: int = 0,
-        flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
+        self, ip: str, ib: BufferObject, ndw: int, *, bos: Iterable[BufferObject] = (),
+        ring: int = 0, flags: int = 0, chunks: Iterable[tuple[int, Any]] = (), sync: bool = True,
     ) -> Job:  # fmt: skip
         """Submits the first `ndw` dwords of the buffer `ib`. With `sync`, the kernel driver flushes
         caches before a job of the copy engine's ring.
@@ -253,10 +255,10 @@ class Gpu:
         """Calls CS with `chunks`, each a chunk id and a cffi struct pointer or array. Returns the
         job's sequence number.
         """
-        given = list(chunks)
-        array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(given), 1))
-        pointers = ffi.new("uint64_t[]", max(len(given), 1))
-        for i, (kind, data) in enumerate(given):
+        pairs = list(chunks)
+        array = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(pairs), 1))
+        pointers = ffi.new("uint64_t[]", max(len(pairs), 1))
+        for i, (kind, data) in enumerate(pairs):
             of = ffi.typeof(data)
             nbytes = ffi.sizeof(data) if of.kind == "array" else ffi.sizeof(of.item)
             array[i].chunk_id, array[i].length_dw = kind, nbytes // 4
@@ -267,7 +269,7 @@ class Gpu:
             "union drm_amdgpu_cs",
             ctx_id=self.ctx,
             bo_list_handle=bo_list,
-            num_chunks=len(given),
+            num_chunks=len(pairs),
             chunks=pointer(pointers),
         )
         return int(args.out.handle)

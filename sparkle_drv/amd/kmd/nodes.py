@@ -15,7 +15,7 @@ NO_NODE = "with an AMD GPU: load the amdgpu kernel module; in a container pass /
 
 
 @dataclass(frozen=True)
-class Node:
+class RenderNode:
     """A render node. `driver` is the kernel driver's name in sysfs, or "" if sysfs has none."""
 
     path: Path
@@ -25,11 +25,11 @@ class Node:
         return f"{self.path}: {self.driver or 'an unknown driver'}"
 
 
-def listed(root: Path = Path("/")) -> list[Node]:
+def listed(root: Path = Path("/")) -> list[RenderNode]:
     """Returns every render node, in the order of their numbers."""
     paths = (root / "dev/dri").glob("renderD*")
     return [
-        Node(path, _driver(root, path.name))
+        RenderNode(path, _driver(root, path.name))
         for path in sorted(paths, key=lambda p: (len(p.name), p.name))
     ]
 
@@ -39,12 +39,12 @@ def _driver(root: Path, name: str) -> str:
     return link.resolve().name if link.exists() else ""
 
 
-def maybe_ours(node: Node) -> bool:
+def maybe_ours(node: RenderNode) -> bool:
     """Returns whether amdgpu drives a render node. True also if the driver is unknown."""
     return node.driver in ("", "amdgpu")
 
 
-def open_node(node: Node) -> int:
+def open_node(node: RenderNode) -> int:
     """Opens a render node and returns the descriptor, which the caller owns. Raises DeviceNotFound
     with the reason, and with advice if the permission is missing.
     """

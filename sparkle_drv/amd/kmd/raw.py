@@ -1,6 +1,6 @@
 """Calls the ioctls of one open render node: for bring-up, where each call must be visible.
 
-    with Node(ops, fd) as node:
+    with DrmNode(ops, fd) as node:
         info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
 
 The calls go through the seam (`struct sp_kmd_ops`), to a real or an emulated card. A failed call
@@ -19,7 +19,7 @@ from sparkle_drv.errors import leave
 
 RETRY_S = 10.0  # seconds for which an interrupted ioctl is repeated
 
-__all__ = ["IoctlError", "Node", "ffi", "lib", "linux", "open_path", "pointer"]
+__all__ = ["DrmNode", "IoctlError", "ffi", "lib", "linux", "open_path", "pointer"]
 
 
 class IoctlError(OSError):
@@ -59,7 +59,7 @@ def open_path(path: str | os.PathLike[str]) -> int:
     return check(lib.sp_amdgpu_open_node(os.fsencode(path)), "open", os.fspath(path))
 
 
-class Node:
+class DrmNode:
     """A render node: the calls `ops` of the seam, and a descriptor that this object owns."""
 
     def __init__(self, ops: Any, fd: int) -> None:
@@ -72,7 +72,7 @@ class Node:
         if fd >= 0:
             check(self.ops.close(self.ops.self, fd), "close")
 
-    def __enter__(self) -> Node:
+    def __enter__(self) -> DrmNode:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
@@ -87,7 +87,7 @@ class Node:
         self.last = name
         rc = lib.sp_kmd_ioctl(self.ops, self.fd, request, arg, deadline)
         if rc < 0:
-            raise IoctlError(-rc, name, _told(arg))
+            raise IoctlError(-rc, name, _set_fields(arg))
         return arg
 
     def call(self, name: str, ctype: str, **fields: object) -> Any:
@@ -116,7 +116,7 @@ class Node:
         try:
             self.ioctl("AMDGPU_INFO", arg)
         except IoctlError as error:
-            raise IoctlError(error.errno or 0, f"AMDGPU_INFO_{query}", _told(arg)) from None
+            raise IoctlError(error.errno or 0, f"AMDGPU_INFO_{query}", _set_fields(arg)) from None
         return out if "[" in ctype else out[0]
 
     def version(self) -> tuple[str, int, int, int, str]:
@@ -164,7 +164,7 @@ _QUIET = (
 )
 
 
-def _told(arg: Any) -> str:
+def _set_fields(arg: Any) -> str:
     """Returns the plain fields of an argument that are set, for messages: "op=1 flags=0x4"."""
     kind = ffi.typeof(arg).item
     target = getattr(arg, "in", arg)

@@ -12,7 +12,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.amd.tables.bits import canonical
 from sparkle_drv.amd.tables.values import CopySel, DataSel
 
-from .read import Write
+from .read import MemoryWrite
 
 PAGE = 4096
 READ_WRITE, SHARED = 3, 1  # values of mmap(2): PROT_READ | PROT_WRITE, MAP_SHARED
@@ -38,7 +38,7 @@ class Bo:
         return bytearray(self.nbytes)
 
 
-class Node:
+class ReplayNode:
     """One render node of a replay. `names` maps, by kind of object, each recorded handle to the
     replay's handle. `bos` has the BOs by recorded handle.
     """
@@ -87,7 +87,7 @@ class Node:
 
     # Memory
 
-    def hold(self, write: Write) -> None:
+    def hold(self, write: MemoryWrite) -> None:
         """Stores the bytes that a BO should have from now on. Bytes that the CPU wrote also go to
         the BO itself, once the replay has written the whole BO.
         """
@@ -154,7 +154,7 @@ class Node:
 
 def times(ibs: Any) -> list[int]:
     """Returns the addresses at which packets of these IBs write an 8-byte time."""
-    found = []
+    addresses = []
     for ib in ibs:
         for packet in ib.packets():
             name, fields = packet.cls.NAME if packet.cls else "", packet.fields
@@ -162,12 +162,12 @@ def times(ibs: Any) -> list[int]:
                 DataSel.GPU_CLOCK,
                 DataSel.SYSTEM_CLOCK,
             ):
-                found.append(fields["addr"])
+                addresses.append(fields["addr"])
             elif name == "COPY_DATA" and fields["control"]["src_sel"] == CopySel.GPU_CLOCK:
-                found.append(fields["dst"])
+                addresses.append(fields["dst"])
             elif name == "TIMESTAMP":
-                found.append(fields["addr"])
-    return found
+                addresses.append(fields["addr"])
+    return addresses
 
 
 def errno_name(rc: int) -> str:

@@ -30,7 +30,7 @@ class RecordingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeUse:
     """The event that a render node was used for the first time. `chip` is a name such as
     "gfx1100".
     """
@@ -59,7 +59,7 @@ class Unheld:
 
 
 @dataclass(frozen=True)
-class Write:
+class MemoryWrite:
     """A change of a BO's memory by the CPU (`who` is "cpu") or by a job ("gpu")."""
 
     who: str
@@ -70,7 +70,7 @@ class Write:
 
 
 @dataclass
-class Call:
+class IoctlCall:
     """An ioctl: its argument before and after the call, and the memory that the argument points to,
     by address. `ibs` has the IBs of a CS, and the IBs that they call.
     """
@@ -91,7 +91,7 @@ class Call:
         return f"ioctl {self.number} {self.name} (line {self.line})"
 
 
-Event = Node | Close | Unheld | Write | Call
+Event = NodeUse | Close | Unheld | MemoryWrite | IoctlCall
 
 
 class _Reader:
@@ -100,7 +100,7 @@ class _Reader:
         self.nodes: dict[int, str] = {}
         # IBs of the next AMDGPU_CS ioctl, each: queue, GPU address, dwords
         self.heads: list[tuple[str, int, list[int]]] = []
-        self.call: Call | None = None
+        self.call: IoctlCall | None = None
 
     def line(self, text: str, number: int) -> Iterator[Event]:
         if text.startswith(" ") and not text.startswith("  "):
@@ -135,27 +135,27 @@ class _Reader:
             )
 
     def _event(self, text: str, number: int) -> Iterator[Event]:
-        if found := _CALL.match(text):
-            node = int(found[2])
-            self.call = Call(
-                int(found[1]), node, int(found[3], 16), found[4], int(found[5]), number
+        if match := _CALL.match(text):
+            node = int(match[2])
+            self.call = IoctlCall(
+                int(match[1]), node, int(match[3], 16), match[4], int(match[5]), number
             )
-            if found[4] == "AMDGPU_CS":
+            if match[4] == "AMDGPU_CS":
                 gfx = read_gfx(self.chips[node])
                 self.call.ibs = [Ib(tuple(d), gfx, ip, va) for ip, va, d in self.heads]
                 self.heads = []
-        elif found := _WRITE.match(text):
-            at, data = int(found[4], 16), bytes.fromhex(found[5])
-            yield Write(found[1], int(found[2]), int(found[3]), at, data)
-        elif found := _UNHELD.match(text):
-            yield Unheld(int(found[1]), int(found[2]))
-        elif found := _IB.match(text):
-            self.heads.append((read_ip(found[1]), int(found[3], 16), []))
-        elif found := _CHIP.match(text):
-            self.chips[int(found[1])] = found[2]
-        elif found := _NODE.match(text):
-            node = int(found[1])
-            yield Node(node, self.chips[node], "memory=1" in found[3], f"{found[2]} {found[3]}")
+        elif match := _WRITE.match(text):
+            at, data = int(match[4], 16), bytes.fromhex(match[5])
+            yield MemoryWrite(match[1], int(match[2]), int(match[3]), at, data)
+        elif match := _UNHELD.match(text):
+            yield Unheld(int(match[1]), int(match[2]))
+        elif match := _IB.match(text):
+            self.heads.append((read_ip(match[1]), int(match[3], 16), []))
+        elif match := _CHIP.match(text):
+            self.chips[int(match[1])] = match[2]
+        elif match := _NODE.match(text):
+            node = int(match[1])
+            yield NodeUse(node, self.chips[node], "memory=1" in match[3], f"{match[2]} {match[3]}")
         elif text.startswith("close node="):
             yield Close(int(text.removeprefix("close node=")))
         elif not text.startswith(("#", "process ")):
@@ -171,7 +171,7 @@ def read_recording(text: str) -> Iterator[Event]:
     >>> with open("run.rec") as file:
     ...     events = list(lowlevel.read_recording(file.read()))
     >>> type(events[0]).__name__
-    'Node'
+    'NodeUse'
     """
     if not text.startswith("# sparkle recording 1"):
         raise RecordingError("line 1: expected a line that begins '# sparkle recording 1'")

@@ -21,14 +21,14 @@ from sparkle_drv.errors import DeviceNotFound
 
 from . import args as replay_args
 from . import read
-from .args import Place, u32, u64
-from .node import Bo, Node, errno_name, times
-from .read import Call, Close, RecordingError, Unheld, Write, read_recording
+from .args import HandlePlace, u32, u64
+from .node import Bo, ReplayNode, errno_name, times
+from .read import Close, IoctlCall, MemoryWrite, RecordingError, Unheld, read_recording
 
 NOBODY = 0xFFFFFFF0  # a handle that no object has, for calls that the kernel driver refused
 # Limit of the bytes to which one pointer in an ioctl's argument points. Real ioctls have far fewer.
 MOST = 1 << 28
-OpenNode = Callable[[read.Node], tuple[Any, int]]
+OpenNode = Callable[[read.NodeUse], tuple[Any, int]]
 
 
 @dataclass
@@ -61,7 +61,7 @@ class _Skip(Exception):
 
 
 @dataclass
-class _Made:
+class _ReadyArgument:
     """An argument that is ready for the call: its bytes, the memory that it points to, and the
     places that may differ from the recording.
     """
@@ -106,18 +106,18 @@ def replay(recording: str, open_node: OpenNode, *, job_limit_s: float = 10.0) ->
 
 
 def _where(event: read.Event) -> str:
-    return str(event) if isinstance(event, Call) else f"a line of {type(event).__name__}"
+    return str(event) if isinstance(event, IoctlCall) else f"a line of {type(event).__name__}"
 
 
 class _Replay:
     def __init__(self, open_node: OpenNode, limit_ns: int) -> None:
         self.open_node, self.limit_ns = open_node, limit_ns
         self.outcome = Outcome()
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, ReplayNode] = {}
         self.memory: set[int] = set()  # numbers of the render nodes whose memory was recorded
         self.fds: dict[int, int] = {}
         # The last submitted job while the replay reads what that job wrote in the recording.
-        self.job: tuple[Call, Node] | None = None
+        self.job: tuple[IoctlCall, ReplayNode] | None = None
 
     def close(self) -> None:
         for node in self.nodes.values():
@@ -126,7 +126,7 @@ class _Replay:
             os.close(fd)
 
     def event(self, event: read.Event) -> None:
-        if isinstance(event, Write):
+        if isinstance(event, MemoryWrite):
             if event.who == "cpu":
                 self.judge()
             self.nodes[event.node].hold(event)
@@ -134,11 +134,11 @@ class _Replay:
         self.judge()
         if isinstance(event, Unheld):
             self.nodes[event.node].bos[event.bo].unheld = True
-        elif isinstance(event, read.Node):
+        elif isinstance(event, read.NodeUse):
             if event.number in self.nodes:
                 raise ValueError(f"node {event.number} was opened before")
             ops, fd = self.open_node(event)
-            self.nodes[event.number] = Node(ops, fd)
+            self.nodes[event.number] = ReplayNode(ops, fd)
             self.outcome.nodes += 1
             if event.memory:
                 self.memory.add(event.number)
@@ -159,7 +159,7 @@ class _Replay:
         if difference := node.differs():
             raise Different(f"{call}: the memory differs after this job: {difference}")
 
-    def _call(self, call: Call, node: Node) -> None:
+    def _call(self, call: IoctlCall, node: ReplayNode) -> None:
         is_job = call.name == "AMDGPU_CS"
         try:
             call = _filled_up(call)
@@ -168,7 +168,7 @@ class _Replay:
                     raise _Skip("the memory of this job was not recorded")
                 if call.name in replay_args.OF_JOBS:
                     raise _Skip("the call may depend on a job whose memory was not recorded")
-            made = self._argument(call, node)
+            arg = self._argument(call, node)
         except _Skip as reason:
             self.outcome.skipped[f"{call.name}: {reason}"] += 1
             return
@@ -177,17 +177,17 @@ class _Replay:
         if call.name == "GEM_CLOSE" and call.rc >= 0:
             node.drop(u32(call.before, 0))
         deadline = time.monotonic_ns() + self.limit_ns
-        rc = node.ioctl(call.request, made.raw, deadline)
+        rc = node.ioctl(call.request, arg.raw, deadline)
         self.outcome.calls += 1
-        self._compare(call, made, rc)
+        self._compare(call, arg, rc)
         if rc >= 0:
-            self._learn(call, node, made)
+            self._learn(call, node, arg)
         if is_job and rc >= 0:
             self.outcome.jobs += 1
-            self._end(call, node, made)
+            self._end(call, node, arg)
             self.job = (call, node)
 
-    def _compare(self, call: Call, made: _Made, rc: int) -> None:
+    def _compare(self, call: IoctlCall, arg: _ReadyArgument, rc: int) -> None:
         if call.name in replay_args.TIMEOUTS and call.rc < 0:
             return  # a wait that failed in the recording may end differently in the replay
         if rc != call.rc:
@@ -195,7 +195,7 @@ class _Replay:
             raise Different(f"{call}: expected {was} as recorded, got {now}")
         if rc < 0:
             return
-        there, own = bytes(ffi.buffer(made.raw)), list(made.own)
+        there, own = bytes(ffi.buffer(arg.raw)), list(arg.own)
         own += [(p.offset, 4) for p in replay_args.made(call)]
         masked = _masked(call, own)
         if call.name in ("AMDGPU_GEM_MMAP", "SYNCOBJ_WAIT", "SYNCOBJ_TIMELINE_WAIT"):
@@ -211,7 +211,7 @@ class _Replay:
         if call.name == "SYNCOBJ_QUERY" or query in replay_args.UNSTEADY:
             return
         for address, data in call.got.items():
-            answer = bytes(ffi.buffer(made.memory[address]))[: len(data)]
+            answer = bytes(ffi.buffer(arg.memory[address]))[: len(data)]
             if answer != data:
                 i = next(i for i, (a, b) in enumerate(zip(data, answer, strict=True)) if a != b)
                 what = f" (query {query:#x})" if call.name == "AMDGPU_INFO" else ""
@@ -220,27 +220,27 @@ class _Replay:
                     f"got {answer[i]:#04x}"
                 )
 
-    def _end(self, call: Call, node: Node, made: _Made) -> None:
+    def _end(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         """Waits for the job of a CS call. Raises Different if the job fails or does not end."""
         entity = next(
             (data for data in self._chunks(call) if data[0] == lib.AMDGPU_CHUNK_ID_IB), None
         )
         wait = ffi.new("union drm_amdgpu_wait_cs *")
-        given = getattr(wait, "in")
-        given.handle = u64(bytes(ffi.buffer(made.raw)), 0)
-        given.timeout = time.monotonic_ns() + self.limit_ns
-        given.ctx_id = node.names["ctx"][u32(call.before, 0)]
+        request = getattr(wait, "in")
+        request.handle = u64(bytes(ffi.buffer(arg.raw)), 0)
+        request.timeout = time.monotonic_ns() + self.limit_ns
+        request.ctx_id = node.names["ctx"][u32(call.before, 0)]
         if entity:
             _whole(entity[1], "struct drm_amdgpu_cs_chunk_ib")
             ib = ffi.from_buffer("struct drm_amdgpu_cs_chunk_ib *", entity[1])
-            given.ip_type, given.ip_instance, given.ring = ib.ip_type, ib.ip_instance, ib.ring
-        rc = node.ioctl(lib.DRM_IOCTL_AMDGPU_WAIT_CS, wait, given.timeout)
+            request.ip_type, request.ip_instance, request.ring = ib.ip_type, ib.ip_instance, ib.ring
+        rc = node.ioctl(lib.DRM_IOCTL_AMDGPU_WAIT_CS, wait, request.timeout)
         if rc < 0 or wait.out.status:
             why = f"ends with {errno_name(rc)}" if rc < 0 else "does not end"
             raise Different(f"{call}: expected its job to end without error, but it {why}")
 
-    def _learn(self, call: Call, node: Node, made: _Made) -> None:
-        now = bytes(ffi.buffer(made.raw))
+    def _learn(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
+        now = bytes(ffi.buffer(arg.raw))
         for place in replay_args.made(call):
             old, new = u32(call.after, place.offset), u32(now, place.offset)
             if place.kind == "fd":
@@ -250,41 +250,41 @@ class _Replay:
             else:
                 node.names[place.kind][old] = new
                 if place.kind == "bo" and old not in node.bos:
-                    node.bos[old] = Bo(new, _nbytes(call), made.user)
+                    node.bos[old] = Bo(new, _nbytes(call), arg.user)
         if call.name == "AMDGPU_GEM_VA":
             node.learn_va(ffi.from_buffer("struct drm_amdgpu_gem_va *", call.before))
 
     # Arguments
 
-    def _argument(self, call: Call, node: Node) -> _Made:
+    def _argument(self, call: IoctlCall, node: ReplayNode) -> _ReadyArgument:
         raw = ffi.new("char[]", len(call.before))
-        made, view = _Made(raw), ffi.buffer(raw)
+        arg, view = _ReadyArgument(raw), ffi.buffer(raw)
         view[:] = call.before
         for place in replay_args.given(call):
             self._name(view, 0, place, call, node)
-            made.own.append((place.offset, 4))
+            arg.own.append((place.offset, 4))
         for array in replay_args.ARRAYS.get(call.name, []):
             n = u32(call.before, array.number)
             address = u64(call.before, array.pointer)
-            self._pointer(made, array.pointer, self._copy(call, made, address, n * array.nbytes))
+            self._pointer(arg, array.pointer, self._copy(call, arg, address, n * array.nbytes))
             for i in range(n if array.places else 0):
                 for place in array.places:
-                    self._name(
-                        ffi.buffer(made.memory[address]), i * array.nbytes, place, call, node
-                    )
+                    self._name(ffi.buffer(arg.memory[address]), i * array.nbytes, place, call, node)
         if call.name in replay_args.TIMEOUTS:
             at = replay_args.TIMEOUTS[call.name]
-            made.own.append((at, 8))
+            arg.own.append((at, 8))
             # The recorded timeout is a time of another machine's clock, so it is replaced. A call
             # that failed in the recording gets a time in the past: it need not wait.
             until = time.monotonic_ns() + self.limit_ns if call.rc >= 0 else 0
             view[at : at + 8] = until.to_bytes(8, "little")
         special = getattr(self, f"_{call.name.lower()}", None)
         if special:
-            special(call, node, made)
-        return made
+            special(call, node, arg)
+        return arg
 
-    def _name(self, view: Any, base: int, place: Place, call: Call, node: Node) -> None:
+    def _name(
+        self, view: Any, base: int, place: HandlePlace, call: IoctlCall, node: ReplayNode
+    ) -> None:
         at = base + place.offset
         old = u32(view[at : at + 4], 0)
         names = self.fds if place.kind == "fd" else node.names[place.kind]
@@ -292,7 +292,7 @@ class _Replay:
             raise _Skip(f"the recording has no call that made the {place.kind} of this call")
         view[at : at + 4] = names.get(old, NOBODY).to_bytes(4, "little")
 
-    def _copy(self, call: Call, made: _Made, address: int, nbytes: int) -> Any:
+    def _copy(self, call: IoctlCall, arg: _ReadyArgument, address: int, nbytes: int) -> Any:
         """Allocates memory in place of the program's memory at `address`, with the recorded
         content. For address 0 returns NULL.
         """
@@ -303,64 +303,64 @@ class _Replay:
         memory = ffi.new("char[]", max(nbytes, 1))
         data = call.given.get(address, b"")[:nbytes]
         ffi.buffer(memory)[: len(data)] = data
-        made.memory[address] = memory
+        arg.memory[address] = memory
         # If two pointers of the ioctl have the same address, the later block has just replaced the
-        # earlier one in made.memory. Then only made.kept keeps the earlier block alive.
-        made.kept.append(memory)
+        # earlier one in arg.memory. Then only arg.kept keeps the earlier block alive.
+        arg.kept.append(memory)
         return memory
 
-    def _pointer(self, made: _Made, at: int, memory: Any) -> None:
+    def _pointer(self, arg: _ReadyArgument, at: int, memory: Any) -> None:
         pointer = int(ffi.cast("uintptr_t", memory))
-        ffi.buffer(made.raw)[at : at + 8] = pointer.to_bytes(8, "little")
-        made.own.append((at, 8))
+        ffi.buffer(arg.raw)[at : at + 8] = pointer.to_bytes(8, "little")
+        arg.own.append((at, 8))
 
-    def _version(self, call: Call, node: Node, made: _Made) -> None:
+    def _version(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         for name in ("name", "date", "desc"):
             at = ffi.offsetof("struct drm_version", name)
             n = u64(call.before, ffi.offsetof("struct drm_version", f"{name}_len"))
-            self._pointer(made, at, self._copy(call, made, u64(call.before, at), n))
+            self._pointer(arg, at, self._copy(call, arg, u64(call.before, at), n))
 
-    def _amdgpu_info(self, call: Call, node: Node, made: _Made) -> None:
-        self._pointer(made, 0, self._copy(call, made, u64(call.before, 0), u32(call.before, 8)))
+    def _amdgpu_info(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
+        self._pointer(arg, 0, self._copy(call, arg, u64(call.before, 0), u32(call.before, 8)))
 
-    def _amdgpu_gem_op(self, call: Call, node: Node, made: _Made) -> None:
+    def _amdgpu_gem_op(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         if u32(call.before, 4) == lib.AMDGPU_GEM_OP_GET_GEM_CREATE_INFO:
             nbytes = ffi.sizeof("struct drm_amdgpu_gem_create_in")
-            self._pointer(made, 8, self._copy(call, made, u64(call.before, 8), nbytes))
+            self._pointer(arg, 8, self._copy(call, arg, u64(call.before, 8), nbytes))
 
-    def _amdgpu_gem_userptr(self, call: Call, node: Node, made: _Made) -> None:
+    def _amdgpu_gem_userptr(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         nbytes = _nbytes(call)
         if call.rc < 0 or not nbytes:
             raise _Skip("the recorded GEM_USERPTR failed, or the size of its memory was 0")
-        made.user = mmap.mmap(-1, nbytes)  # mmap returns whole pages, as a userptr requires
-        self._pointer(made, 0, ffi.from_buffer(made.user))
+        arg.user = mmap.mmap(-1, nbytes)  # mmap returns whole pages, as a userptr requires
+        self._pointer(arg, 0, ffi.from_buffer(arg.user))
 
-    def _amdgpu_bo_list(self, call: Call, node: Node, made: _Made) -> None:
+    def _amdgpu_bo_list(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         listed = ffi.from_buffer("struct drm_amdgpu_bo_list_in *", call.before)
         at = ffi.offsetof("struct drm_amdgpu_bo_list_in", "bo_info_ptr")
-        self._pointer(made, at, self._entries(call, node, made, listed))
+        self._pointer(arg, at, self._entries(call, node, arg, listed))
 
-    def _entries(self, call: Call, node: Node, made: _Made, listed: Any) -> Any:
+    def _entries(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument, listed: Any) -> Any:
         nbytes = listed.bo_info_size
-        entries = self._copy(call, made, listed.bo_info_ptr, listed.bo_number * nbytes)
+        entries = self._copy(call, arg, listed.bo_info_ptr, listed.bo_number * nbytes)
         for i in range(listed.bo_number):
-            self._name(ffi.buffer(entries), i * nbytes, Place("bo", 0), call, node)
+            self._name(ffi.buffer(entries), i * nbytes, HandlePlace("bo", 0), call, node)
         return entries
 
-    def _amdgpu_sched(self, call: Call, node: Node, made: _Made) -> None:
+    def _amdgpu_sched(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         raise _Skip("only a display server may make this call")
 
-    def _chunks(self, call: Call) -> list[tuple[int, bytes]]:
+    def _chunks(self, call: IoctlCall) -> list[tuple[int, bytes]]:
         """Returns id and contents of each chunk of a CS call, as recorded."""
         args = ffi.from_buffer("union drm_amdgpu_cs *", call.before)
-        given = getattr(args, "in")
-        found, pointers = [], call.given.get(given.chunks, b"")
-        for i in range(given.num_chunks):
+        cs = getattr(args, "in")
+        chunks, pointers = [], call.given.get(cs.chunks, b"")
+        for i in range(cs.num_chunks):
             chunk = call.given[u64(pointers, i * 8)]
-            found.append((u32(chunk, 0), call.given.get(u64(chunk, 8), b"")[: 4 * u32(chunk, 4)]))
-        return found
+            chunks.append((u32(chunk, 0), call.given.get(u64(chunk, 8), b"")[: 4 * u32(chunk, 4)]))
+        return chunks
 
-    def _amdgpu_cs(self, call: Call, node: Node, made: _Made) -> None:
+    def _amdgpu_cs(self, call: IoctlCall, node: ReplayNode, arg: _ReadyArgument) -> None:
         chunks = self._chunks(call)
         table = ffi.new("struct drm_amdgpu_cs_chunk[]", max(len(chunks), 1))
         pointers = ffi.new("uint64_t[]", max(len(chunks), 1))
@@ -374,17 +374,17 @@ class _Replay:
             if kind == lib.AMDGPU_CHUNK_ID_BO_HANDLES:
                 _whole(data, "struct drm_amdgpu_bo_list_in")
                 listed = ffi.cast("struct drm_amdgpu_bo_list_in *", contents)
-                entries = self._entries(call, node, made, listed)
+                entries = self._entries(call, node, arg, listed)
                 listed.bo_info_ptr = int(ffi.cast("uintptr_t", entries))
-            made.kept.append(contents)
+            arg.kept.append(contents)
             table[i].chunk_id, table[i].length_dw = kind, len(data) // 4
             table[i].chunk_data = int(ffi.cast("uintptr_t", contents))
             pointers[i] = int(ffi.cast("uintptr_t", table + i))
-        made.kept += [table, pointers]
-        self._pointer(made, ffi.offsetof("struct drm_amdgpu_cs_in", "chunks"), pointers)
+        arg.kept += [table, pointers]
+        self._pointer(arg, ffi.offsetof("struct drm_amdgpu_cs_in", "chunks"), pointers)
 
 
-def _filled_up(call: Call) -> Call:
+def _filled_up(call: IoctlCall) -> IoctlCall:
     """Returns the call with its argument extended by zeros to the size of our struct declaration. A
     program that was built for an older Linux passes fewer bytes, and Linux takes the rest as zeros
     too (drm_ioctl). Raises _Skip for an unknown ioctl. Raises ValueError if the request number
@@ -412,21 +412,21 @@ def _whole(data: bytes, ctype: str) -> None:
         )
 
 
-def _masked(call: Call, own: list[tuple[int, int]]) -> set[int]:
+def _masked(call: IoctlCall, own: list[tuple[int, int]]) -> set[int]:
     """Returns the offsets of the argument's bytes that are not compared with the recording. These
     are the handles that the call made, and the handles, pointers and times that the replay put into
     the argument (`own`) and the call left unchanged.
     """
-    made = {p.offset for p in replay_args.made(call)}
-    found: set[int] = set()
+    handles = {p.offset for p in replay_args.made(call)}
+    offsets: set[int] = set()
     for at, nbytes in own:
         span = slice(at, at + nbytes)
-        if at in made or call.before[span] == call.after[span]:
-            found.update(range(at, at + nbytes))
-    return found
+        if at in handles or call.before[span] == call.after[span]:
+            offsets.update(range(at, at + nbytes))
+    return offsets
 
 
-def _nbytes(call: Call) -> int:
+def _nbytes(call: IoctlCall) -> int:
     """Returns the size of the BO that a call made, or 0 if the argument does not have it."""
     if call.name == "AMDGPU_GEM_CREATE":
         return u64(call.before, 0)

@@ -87,7 +87,7 @@ def bits(
 
 
 @dataclass(frozen=True)
-class Place:
+class ValuePlace:
     """The place of a value in encoded dwords. With it a caller can patch a template."""
 
     dw: int
@@ -101,11 +101,11 @@ class Place:
             return dwords[self.dw] | dwords[self.dw + 1] << 32
         return Field(self.lo, self.lo + self.width - 1, bias=self.bias).get(dwords[self.dw])
 
-    def after(self, ndw: int) -> Place:
+    def after(self, ndw: int) -> ValuePlace:
         """Returns this place counted from `ndw` dwords earlier, as when the record follows other
         dwords in an IB.
         """
-        return Place(self.dw + ndw, self.lo, self.width, self.bias)
+        return ValuePlace(self.dw + ndw, self.lo, self.width, self.bias)
 
     def patch(self, dwords: list[int], value: int) -> None:
         """Stores `value` at this place in `dwords`."""
@@ -130,16 +130,16 @@ class Word:
         self._allowed = {g: sum(f.mask for f in self._layouts[g].values()) for g in GFX}
 
     def _layout(self, gfx: int) -> dict[str, Field]:
-        found: dict[str, Field] = {}
+        layout: dict[str, Field] = {}
         for name, forms in self.fields.items():
             for form in forms:
                 if gfx not in form.gfx:
                     continue
-                for other, there in found.items():
+                for other, there in layout.items():
                     if there.mask & form.mask:
                         raise ValueError(f"gfx{gfx}: {name} {form} overlaps {other} {there}")
-                found[name] = form
-        return found
+                layout[name] = form
+        return layout
 
     def layout(self, gfx: int) -> dict[str, Field]:
         """Returns the fields of a level, by name, in the order of their declaration."""
@@ -175,10 +175,10 @@ class Word:
         self.check(dwords[0], gfx, name)
         return {key: field.get(dwords[0]) for key, field in self._layouts[gfx].items()}
 
-    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
-        yield name, Place(dw, 0, 32)
+    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, ValuePlace]]:
+        yield name, ValuePlace(dw, 0, 32)
         for key, field in self._layouts[gfx].items():
-            yield f"{name}.{key}", Place(dw, field.lo, field.width, field.bias)
+            yield f"{name}.{key}", ValuePlace(dw, field.lo, field.width, field.bias)
 
     def masks(self, gfx: int) -> list[int]:
         return [self._allowed[gfx]]
@@ -201,8 +201,8 @@ class U32:
     def decode(self, dwords: Sequence[int], gfx: int, name: str) -> int:
         return sum(dwords[i] << 32 * i for i in range(self.ndw))
 
-    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
-        yield name, Place(dw, 0, 32 * self.ndw)
+    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, ValuePlace]]:
+        yield name, ValuePlace(dw, 0, 32 * self.ndw)
 
     def masks(self, gfx: int) -> list[int]:
         return [U32_MAX] * self.ndw
@@ -267,8 +267,8 @@ class Tail:
         self.check(len(dwords), name)
         return list(dwords)
 
-    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, Place]]:
-        yield f"{name}[0]", Place(dw, 0, 32)
+    def places(self, dw: int, gfx: int, name: str) -> Iterator[tuple[str, ValuePlace]]:
+        yield f"{name}[0]", ValuePlace(dw, 0, 32)
 
     def masks(self, gfx: int) -> list[int]:
         return []
@@ -315,13 +315,13 @@ class Record:
 
     @classmethod
     def decode_elements(cls, gfx: int, dwords: Sequence[int]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         at = 0
         for name, element in cls.ELEMENTS.items():
             end = len(dwords) if isinstance(element, Tail) else at + element.ndw
-            found[name] = element.decode(dwords[at:end], gfx, f"{cls.NAME}.{name}")
+            values[name] = element.decode(dwords[at:end], gfx, f"{cls.NAME}.{name}")
             at = end
-        return found
+        return values
 
     @classmethod
     def check_length(cls, ndw: int) -> None:
@@ -334,19 +334,19 @@ class Record:
             tail.check(ndw - fixed, f"{cls.NAME}.{list(cls.ELEMENTS)[-1]}")
 
     @classmethod
-    def places(cls, gfx: int = 11) -> dict[str, Place]:
+    def places(cls, gfx: int = 11) -> dict[str, ValuePlace]:
         """Returns the place of every field in the encoded dwords, by name. Dword 0 is the packet's
         header.
         """
-        found: dict[str, Place] = {}
+        places: dict[str, ValuePlace] = {}
         at = 0
         for name, element in cls.ELEMENTS.items():
-            found.update(element.places(at, gfx, name))
+            places.update(element.places(at, gfx, name))
             at += element.ndw
-        return found
+        return places
 
     @classmethod
-    def where(cls, name: str, gfx: float = 11) -> Place:
+    def where(cls, name: str, gfx: float = 11) -> ValuePlace:
         """Returns the place of a field such as "addr", "event.type" or "values[0]". Raises KeyError
         with the names that exist.
         """

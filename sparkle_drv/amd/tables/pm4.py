@@ -1,9 +1,9 @@
 """PM4 packets: what the command processor of gfx9 to gfx12 reads from an IB.
 
-`ReleaseMem.encode(...)` returns dwords with the header computed. `Packet.decode(dwords)` decodes
-one packet, `stream` a whole IB; the text form is in amd/ib. The sources of the field positions are
-PAL (*_f32_mec_pm4_packets.h), Mesa (registers/pkt3.json and common/sid.h) and Linux (nvd.h),
-which agree where they overlap. regs.py has the names of the registers in SET packets.
+`ReleaseMem.encode(...)` returns dwords with the header computed. `Type3Packet.decode(dwords)`
+decodes one packet, `stream` a whole IB; the text form is in amd/ib. The sources of the field
+positions are PAL (*_f32_mec_pm4_packets.h), Mesa (registers/pkt3.json and common/sid.h) and Linux
+(nvd.h), which agree where they overlap. regs.py has the names of the registers in SET packets.
 
     >>> [hex(d) for d in DispatchDirect.encode(dim_x=2, dim_y=1, dim_z=1)][:2]
     ['0xc0031500', '0x2']
@@ -14,45 +14,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import packet, regs
-from .bits import G9, G10UP, G11UP, U32, U64, Addr, Place, Tail, Word, bits, level
+from .bits import G9, G10UP, G11UP, U32, U64, Addr, Tail, ValuePlace, Word, bits, level
 from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
-from .type3 import Packet
-from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
+from .type3 import Type3Packet
+from .values import GCR, CachePolicy, CopySel, DataSel, Function, IntSel, Seq, VgtEvent
 
 # --- packets, by opcode ---------------------------------------------------------------------------
 
 
-class Nop(Packet, opcode=0x10):
+class Nop(Type3Packet, opcode=0x10):
     """A filler. Without a payload it is the one dword 0xffff1000."""
 
     payload = Tail(least=0, most=0x3FFF)
 
 
-class SetBase(Packet, opcode=0x11, queues=("gfx",)):
+class SetBase(Type3Packet, opcode=0x11, queues=("gfx",)):
     base = Word(index=bits(0, 3))  # index 1 is the base address of DISPATCH_INDIRECT
     addr = Addr(align=8)
 
 
-class ClearState(Packet, opcode=0x12, queues=("gfx",)):
+class ClearState(Type3Packet, opcode=0x12, queues=("gfx",)):
     cmd = Word(cmd=bits(0, 3))
 
 
-class DispatchDirect(Packet, opcode=0x15):
+class DispatchDirect(Type3Packet, opcode=0x15):
     dim_x, dim_y, dim_z = U32(), U32(), U32()
     initiator = regs.DISPATCH_INITIATOR
 
 
-class DispatchIndirect(Packet, opcode=0x16, queues=("compute",)):
+class DispatchIndirect(Type3Packet, opcode=0x16, queues=("compute",)):
     addr = Addr(align=4)  # address of the three workgroup counts, u32 each
     initiator = regs.DISPATCH_INITIATOR
 
 
-class DispatchIndirectGfx(Packet, opcode=0x16, queues=("gfx",), name="DISPATCH_INDIRECT_GFX"):
+class DispatchIndirectGfx(Type3Packet, opcode=0x16, queues=("gfx",), name="DISPATCH_INDIRECT_GFX"):
     offset = U32()  # in bytes, from the address that SET_BASE set for index 1
     initiator = regs.DISPATCH_INITIATOR
 
 
-class AtomicMem(Packet, opcode=0x1E):
+class AtomicMem(Type3Packet, opcode=0x1E):
     # `op` is a TC_OP: bits 4:0 are the operation, bit 5 means 64 bits wide, bit 6 means no return
     # value.
     control = Word(op=bits(0, 6), command=bits(8, 11), policy=bits(25, 26, CachePolicy))
@@ -62,13 +62,13 @@ class AtomicMem(Packet, opcode=0x1E):
     loop = Word(interval=bits(0, 12))
 
 
-class CondExec(Packet, opcode=0x22):
+class CondExec(Type3Packet, opcode=0x22):
     addr = Addr(align=4)
     control = Word(command=bits(28, 31))
     execute = Word(count=bits(0, 13))
 
 
-class PredExec(Packet, opcode=0x23):
+class PredExec(Type3Packet, opcode=0x23):
     execute = Word(count=bits(0, 13), device_select=bits(24, 31))
 
 
@@ -83,11 +83,11 @@ _CC = Word(
 )
 
 
-class ContextControl(Packet, opcode=0x28, queues=("gfx",)):
+class ContextControl(Type3Packet, opcode=0x28, queues=("gfx",)):
     load, shadow = _CC, _CC
 
 
-class WriteData(Packet, opcode=0x37):
+class WriteData(Type3Packet, opcode=0x37):
     control = Word(
         dst_sel=bits(8, 11, CopySel),
         addr_incr=bits(16),  # 1 writes every dword to the same address
@@ -99,7 +99,7 @@ class WriteData(Packet, opcode=0x37):
     values = Tail()
 
 
-class WaitRegMem(Packet, opcode=0x3C):
+class WaitRegMem(Type3Packet, opcode=0x3C):
     control = Word(
         function=bits(0, 2, Function),
         mem_space=bits(4, 5),  # 1 is memory; fault: space
@@ -112,7 +112,7 @@ class WaitRegMem(Packet, opcode=0x3C):
     poll = Word(4, interval=bits(0, 15))
 
 
-class IndirectBuffer(Packet, opcode=0x3F):
+class IndirectBuffer(Type3Packet, opcode=0x3F):
     addr = Addr(align=4)
     control = Word(
         ndw=bits(0, 19), chain=bits(20), valid=bits(23),  # fault: valid
@@ -120,7 +120,7 @@ class IndirectBuffer(Packet, opcode=0x3F):
     )  # fmt: skip
 
 
-class CopyData(Packet, opcode=0x40):
+class CopyData(Type3Packet, opcode=0x40):
     control = Word(
         src_sel=bits(0, 3, CopySel),
         dst_sel=bits(8, 11, CopySel),
@@ -134,19 +134,19 @@ class CopyData(Packet, opcode=0x40):
     dst = U64()
 
 
-class PfpSyncMe(Packet, opcode=0x42, queues=("gfx",)):
+class PfpSyncMe(Type3Packet, opcode=0x42, queues=("gfx",)):
     dummy = U32()
 
 
-class EventWrite(Packet, opcode=0x46):
-    event = Word(type=bits(0, 5, Event), index=bits(8, 11))
+class EventWrite(Type3Packet, opcode=0x46):
+    event = Word(type=bits(0, 5, VgtEvent), index=bits(8, 11))
     # The address to which an event writes; for the event PIXEL_PIPE_STAT_CONTROL: a mask.
     address = Tail(least=0, most=2, step=2)
 
 
-class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
+class ReleaseMemGfx9(Type3Packet, opcode=0x49, gfx=G9):
     event = Word(
-        type=bits(0, 5, Event),
+        type=bits(0, 5, VgtEvent),
         index=bits(8, 11),
         tc_wb_action=bits(15),
         tcl1_action=bits(16),
@@ -161,9 +161,9 @@ class ReleaseMemGfx9(Packet, opcode=0x49, gfx=G9):
     ctxid = U32()
 
 
-class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):  # fault: opcode
+class ReleaseMem(Type3Packet, opcode=0x49, gfx=G10UP):  # fault: opcode
     event = Word(
-        type=bits(0, 5, Event),
+        type=bits(0, 5, VgtEvent),
         index=bits(8, 11),  # 5 is end of pipe, 6 is CS/PS done; fault: event
         glm_wb=bits(12, gfx=(10, 11)),
         glm_inv=bits(13, gfx=(10, 11)),
@@ -187,7 +187,7 @@ class ReleaseMem(Packet, opcode=0x49, gfx=G10UP):  # fault: opcode
     ctxid = U32()
 
 
-class DmaData(Packet, opcode=0x50):
+class DmaData(Type3Packet, opcode=0x50):
     control = Word(
         engine=bits(0),
         src_policy=bits(13, 14, CachePolicy),
@@ -209,14 +209,14 @@ class DmaData(Packet, opcode=0x50):
     )
 
 
-class AcquireMemGfx9(Packet, opcode=0x58, gfx=G9):
+class AcquireMemGfx9(Type3Packet, opcode=0x58, gfx=G9):
     coher_cntl = U32()
     size = U64(0xFF_FFFFFFFF)
     base = U64()
     poll = Word(0xA, interval=bits(0, 15))
 
 
-class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
+class AcquireMem(Type3Packet, opcode=0x58, gfx=G10UP):
     pws = Word(  # pixel wait sync of gfx11, on a GFX queue only
         stage_sel=bits(11, 13, gfx=G11UP),
         counter_sel=bits(14, 15, gfx=G11UP),
@@ -235,7 +235,7 @@ class AcquireMem(Packet, opcode=0x58, gfx=G10UP):
     gcr = GCR
 
 
-class LoadShRegIndex(Packet, opcode=0x63):
+class LoadShRegIndex(Type3Packet, opcode=0x63):
     addr = Addr(align=4)
     reg = Word(offset=bits(0, 15), data_format=bits(31))
     count = Word(registers=bits(0, 13))
@@ -262,27 +262,27 @@ class SetUconfigRegIndex(SetRegisters, opcode=0x7A):
 
 # Counters by which the constant engine (CE) and the drawing engine (DE) wait for each other. gfx11
 # has no constant engine.
-class IncrementCeCounter(Packet, opcode=0x84, gfx=(10,), queues=("gfx",)):
+class IncrementCeCounter(Type3Packet, opcode=0x84, gfx=(10,), queues=("gfx",)):
     control = Word(select=bits(0, 1))  # 1: the counter of the CE
 
 
-class IncrementDeCounter(Packet, opcode=0x85, gfx=(10,), queues=("gfx",)):
+class IncrementDeCounter(Type3Packet, opcode=0x85, gfx=(10,), queues=("gfx",)):
     control = Word(select=bits(0, 1))
 
 
-class WaitOnCeCounter(Packet, opcode=0x86, gfx=(10,), queues=("gfx",)):
+class WaitOnCeCounter(Type3Packet, opcode=0x86, gfx=(10,), queues=("gfx",)):
     control = Word(surface_sync=bits(0))
 
 
-class SetCeDeCounters(Packet, opcode=0x89, gfx=(10,), queues=("gfx",)):
+class SetCeDeCounters(Type3Packet, opcode=0x89, gfx=(10,), queues=("gfx",)):
     counters = Word(value=bits(0, 31))
 
 
-class FrameControl(Packet, opcode=0x90):
+class FrameControl(Type3Packet, opcode=0x90):
     control = Word(tmz=bits(0), command=bits(28, 31))
 
 
-class WaitRegMem64(Packet, opcode=0x93):
+class WaitRegMem64(Type3Packet, opcode=0x93):
     control = WaitRegMem.control
     addr = U64()
     reference = U64()
@@ -290,11 +290,11 @@ class WaitRegMem64(Packet, opcode=0x93):
     poll = Word(4, interval=bits(0, 15))
 
 
-class HdpFlush(Packet, opcode=0x95):
+class HdpFlush(Type3Packet, opcode=0x95):
     dummy = U32()
 
 
-class InvalidateTlbs(Packet, opcode=0x98):
+class InvalidateTlbs(Type3Packet, opcode=0x98):
     control = U32()
 
 
@@ -304,7 +304,7 @@ class SetShRegIndex(SetRegisters, opcode=0x9B):
     SPACE = "SH"
 
 
-class Timestamp(Packet, opcode=0xB2, gfx=G11UP):
+class Pm4Timestamp(Type3Packet, opcode=0xB2, gfx=G11UP, name="TIMESTAMP"):
     body = Tail()
 
 
@@ -330,13 +330,13 @@ class SetShRegPairsPackedN(SetPairsPacked, opcode=0xBD, gfx=G11UP):
     SPACE = "SH"
 
 
-class SetQPreemptionMode(Packet, opcode=0xF0):
+class SetQPreemptionMode(Type3Packet, opcode=0xF0):
     mode = U32()
 
 
 # --- functions for registers by name, and for streams of packets ----------------------------------
 
-SETTERS: dict[str, type[Packet]] = {
+SETTERS: dict[str, type[Type3Packet]] = {
     "SH": SetShReg, "UCONFIG": SetUconfigReg, "CONTEXT": SetContextReg
 }  # fmt: skip
 
@@ -369,18 +369,18 @@ def set_registers(
 
 def register_places(
     dwords: Sequence[int], gfx: float = 11, queue: str = "compute"
-) -> dict[str, Place]:
+) -> dict[str, ValuePlace]:
     """Returns the place of each written register's value in an IB, by register name. If several
     SET_*_REG packets write a register, the last one counts.
     """
-    found: dict[str, Place] = {}
-    for one in stream(dwords, gfx, queue):
-        if one.cls is not None and issubclass(one.cls, SetRegisters):
-            first = one.cls.where("values[0]").after(one.at)
-            for i in range(len(one.fields["values"])):
-                offset = one.fields["reg"]["offset"] + i
-                found[register_name(one.cls.SPACE, offset, level(gfx))] = first.after(i)
-    return found
+    places: dict[str, ValuePlace] = {}
+    for decoded in stream(dwords, gfx, queue):
+        if decoded.cls is not None and issubclass(decoded.cls, SetRegisters):
+            first = decoded.cls.where("values[0]").after(decoded.at)
+            for i in range(len(decoded.fields["values"])):
+                offset = decoded.fields["reg"]["offset"] + i
+                places[register_name(decoded.cls.SPACE, offset, level(gfx))] = first.after(i)
+    return places
 
 
 def pad(dwords: list[int], ndw: int = 8, gfx: float = 11) -> list[int]:
@@ -397,4 +397,4 @@ def stream(
     >>> [(p.at, p.cls.NAME) for p in lowlevel.decode_stream([0xC0001000, 0, 0xC0001000, 0])]
     [(0, 'NOP'), (2, 'NOP')]
     """
-    return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, queue, at))
+    return packet.walk(dwords, lambda at: Type3Packet.decode(dwords, gfx, queue, at))

@@ -2,7 +2,7 @@
 gfx12 (7).
 
 The sources are Linux (navi10_sdma_pkt_open.h, sdma_v6_0_0_pkt_open.h), Mesa (common/sid.h) and
-ROCr (sdma_registers.h). `Packet.decode` and `stream` work as those of pm4.py.
+ROCr (sdma_registers.h). `SdmaPacket.decode` and `stream` work as those of pm4.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WAIT_FOREVER = 0xFFF
 MTYPE_UC = 3  # the value for FENCE from gfx10 on; gfx9 takes 0
 
 
-class Packet(packet.Packet):
+class SdmaPacket(packet.Packet):
     """An SDMA packet, with op and sub_op in its header. Subclasses declare the rest. `extra` has
     the other fields of the header.
     """
@@ -39,9 +39,9 @@ class Packet(packet.Packet):
         cls.OP, cls.SUB_OP, cls.LEVELS = op, sub_op, gfx
         fields = {"op": bits(0, 7), "sub_op": bits(8, 15), **(extra or {})}
         cls.declare(Word(0, **fields), name)
-        for one in gfx:
-            if PACKETS.setdefault((op, sub_op, one), cls) is not cls:
-                raise ValueError(f"{name}: op {op} sub_op {sub_op} is declared twice on gfx{one}")
+        for gen in gfx:
+            if PACKETS.setdefault((op, sub_op, gen), cls) is not cls:
+                raise ValueError(f"{name}: op {op} sub_op {sub_op} is declared twice on gfx{gen}")
 
     @classmethod
     def encode(
@@ -52,9 +52,9 @@ class Packet(packet.Packet):
         """
         g = cls.on(gfx)
         start = {**(header or {}), "op": cls.OP, "sub_op": cls.SUB_OP}
-        if cls is Nop and v.get("payload"):
+        if cls is SdmaNop and v.get("payload"):
             start["count"] = len(v["payload"])
-        if cls is Write and "count" not in v:
+        if cls is SdmaWrite and "count" not in v:
             v = {**v, "count": {"ndw": len(v.get("values", ()))}}
         dwords = cls.encode_elements(g, {"header": start, **v})
         if cls.length(dwords) != len(dwords):
@@ -74,9 +74,9 @@ class Packet(packet.Packet):
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, start: int = 0
-    ) -> tuple[type[Packet], dict[str, Any], int]:
-        """Decodes the packet at `start`, like pm4.Packet.decode. After an unknown packet the rest
-        of a stream cannot be decoded.
+    ) -> tuple[type[SdmaPacket], dict[str, Any], int]:
+        """Decodes the packet at `start`, like pm4.Type3Packet.decode. After an unknown packet the
+        rest of a stream cannot be decoded.
         """
         g, left = level(gfx), len(dwords) - start
         op, sub_op = dwords[start] & 0xFF, dwords[start] >> 8 & 0xFF
@@ -94,10 +94,10 @@ class Packet(packet.Packet):
         return cls, {**{k: v for k, v in fields.items() if k != "header"}, **header}, ndw
 
 
-PACKETS: dict[tuple[int, int, int], type[Packet]] = {}
+PACKETS: dict[tuple[int, int, int], type[SdmaPacket]] = {}
 
 
-class Nop(Packet, op=0, name="NOP", extra={"count": bits(16, 29)}):
+class SdmaNop(SdmaPacket, op=0, name="NOP", extra={"count": bits(16, 29)}):
     payload = Tail(least=0, most=0x3FFF)
 
     @classmethod
@@ -109,14 +109,14 @@ class Nop(Packet, op=0, name="NOP", extra={"count": bits(16, 29)}):
 _COPY_COUNT = (bits(0, 21, gfx=(9,), bias=1), bits(0, 29, gfx=G10UP, bias=1))  # fault: bias
 
 
-class CopyLinear(Packet, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
+class CopyLinear(SdmaPacket, op=1, sub_op=0, gfx=(9, 10, 11), name="COPY_LINEAR"):
     count = Word(bytes=_COPY_COUNT)
     parameters = Word()  # fields such as src_sw and dst_sw; all stay 0
     src = Addr(align=1)
     dst = Addr(align=1)
 
 
-class CopyLinearGfx12(Packet, op=1, sub_op=0, gfx=(12,), name="COPY_LINEAR"):
+class CopyLinearGfx12(SdmaPacket, op=1, sub_op=0, gfx=(12,), name="COPY_LINEAR"):
     count = Word(bytes=_COPY_COUNT)
     parameters = Word()
     src = Addr(align=1)
@@ -124,7 +124,7 @@ class CopyLinearGfx12(Packet, op=1, sub_op=0, gfx=(12,), name="COPY_LINEAR"):
     meta = U32()
 
 
-class Write(Packet, op=2, name="WRITE"):
+class SdmaWrite(SdmaPacket, op=2, name="WRITE"):
     addr = Addr(align=4)
     count = Word(ndw=bits(0, 19, bias=1))
     values = Tail(most=1 << 20)
@@ -134,7 +134,7 @@ class Write(Packet, op=2, name="WRITE"):
         return 4 + cls.where("count.ndw").get(dwords)
 
 
-class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
+class Indirect(SdmaPacket, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
     """Calls an IB. Only the kernel driver may use this packet."""
 
     base = Addr(align=32)
@@ -142,19 +142,25 @@ class Indirect(Packet, op=4, name="INDIRECT", extra={"vmid": bits(16, 19)}):
     csa = Addr(align=1)
 
 
-class Fence(Packet, op=5, name="FENCE", extra={"mtype": bits(16, 18, gfx=G10UP)}):  # fault: fence
+_FENCE_HEADER = {"mtype": bits(16, 18, gfx=G10UP)}
+
+
+class SdmaFence(SdmaPacket, op=5, name="FENCE", extra=_FENCE_HEADER):  # fault: fence
     addr = Addr(align=4)
     value = U32()
 
 
-class Trap(Packet, op=6, name="TRAP"):
+class Trap(SdmaPacket, op=6, name="TRAP"):
     """Raises an interrupt. Only the kernel driver may use this packet."""
 
     interrupt = Word(context=bits(0, 27))
 
 
 class PollRegmem(
-    Packet, op=8, name="POLL_REGMEM", extra={"function": bits(28, 30, Function), "mem": bits(31)}
+    SdmaPacket,
+    op=8,
+    name="POLL_REGMEM",
+    extra={"function": bits(28, 30, Function), "mem": bits(31)},
 ):
     addr = Addr(align=4)
     value = U32()
@@ -163,7 +169,7 @@ class PollRegmem(
 
 
 # The count field has 22 bits up to SDMA 5.2, and 30 bits from 6.0 on (Mesa radv_sdma.c).
-class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31)}):
+class ConstFill(SdmaPacket, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31)}):
     """Fills memory. With fillsize 2 it writes whole dwords, but the count is still in bytes."""
 
     addr = Addr(align=4)
@@ -173,11 +179,11 @@ class ConstFill(Packet, op=11, name="CONST_FILL", extra={"fillsize": bits(30, 31
     )
 
 
-class Timestamp(Packet, op=13, sub_op=2, name="TIMESTAMP"):
+class SdmaTimestamp(SdmaPacket, op=13, sub_op=2, name="TIMESTAMP"):
     addr = Addr(align=8)
 
 
-class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
+class GcrReq(SdmaPacket, op=17, gfx=G10UP, name="GCR_REQ"):
     """Invalidates and writes back caches. Only the kernel driver may use this packet, because the
     packet names the VMID. Addresses of 0 mean the whole address space. The bits of GCR are split
     over two dwords.
@@ -189,7 +195,7 @@ class GcrReq(Packet, op=17, gfx=G10UP, name="GCR_REQ"):
     limit_hi = Word(va=bits(0, 15), vmid=bits(24, 27))
 
 
-class UserGcr(Packet, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
+class UserGcr(SdmaPacket, op=17, sub_op=1, gfx=G10UP, name="USER_GCR"):
     """Invalidates and writes back caches in the VMID of the queue. ROCr's user queues use it in
     place of GCR_REQ. The two packets differ only in sub_op and in the VMID, which USER_GCR lacks.
     """
@@ -221,10 +227,10 @@ def max_fill_bytes(gfx: float) -> int:
     return _count_field(ConstFill, gfx) & ~3
 
 
-def _count_field(cls: type[Packet], gfx: float) -> int:
+def _count_field(cls: type[SdmaPacket], gfx: float) -> int:
     return (1 << cls.where("count.bytes", gfx).width) - 1
 
 
 def stream(dwords: Sequence[int], gfx: float = 11) -> Iterator[packet.Decoded]:
     """Yields every packet of an IB in turn."""
-    return packet.walk(dwords, lambda at: Packet.decode(dwords, gfx, at))
+    return packet.walk(dwords, lambda at: SdmaPacket.decode(dwords, gfx, at))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from . import regs
 from .bits import U32, Tail, Word, bits
-from .type3 import Packet
+from .type3 import Type3Packet
 
 
 def register_name(space: str, offset: int, gfx: int) -> str:
@@ -16,7 +16,7 @@ def register_name(space: str, offset: int, gfx: int) -> str:
     return found.name if found else f"{space}+{offset:#x}"
 
 
-class SetRegisters(Packet):
+class SetRegisters(Type3Packet):
     """A packet that writes registers with consecutive offsets."""
 
     SPACE: ClassVar[str]
@@ -26,7 +26,7 @@ class SetRegisters(Packet):
     }
 
 
-class SetPairs(Packet):
+class SetPairs(Type3Packet):
     """A packet that writes registers by pairs (offset, value). Mesa uses it from gfx11 on."""
 
     SPACE: ClassVar[str]
@@ -37,7 +37,7 @@ class SetPairs(Packet):
 PACKED = Word(offset0=bits(0, 15), offset1=bits(16, 31))
 
 
-class SetPairsPacked(Packet):
+class SetPairsPacked(Type3Packet):
     """A packet that writes an even number of registers: a count, then (offset0 | offset1 << 16,
     value0, value1) for each two registers.
     """

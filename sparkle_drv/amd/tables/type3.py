@@ -25,7 +25,7 @@ COUNT_ONE_DWORD = 0x3FFF  # fault: nop
 FLAGS = ("predicate", "shader_type", "reset_filter_cam")
 
 
-class Packet(packet.Packet):
+class Type3Packet(packet.Packet):
     """A type 3 packet. Subclasses declare the elements after the header."""
 
     KIND = "packet"
@@ -48,12 +48,12 @@ class Packet(packet.Packet):
             if key not in vars(cls):
                 setattr(cls, key, element)
         cls.declare(HEADER, name or spelled(cls.__name__))
-        for one in gfx:
+        for gen in gfx:
             for queue in queues:
-                other = PACKETS.setdefault((opcode, one, queue), cls)
+                other = PACKETS.setdefault((opcode, gen, queue), cls)
                 if other is not cls:
                     raise ValueError(
-                        f"{cls.NAME} and {other.NAME} both have opcode {opcode:#x} on gfx{one}"
+                        f"{cls.NAME} and {other.NAME} both have opcode {opcode:#x} on gfx{gen}"
                     )
 
     @classmethod
@@ -81,7 +81,7 @@ class Packet(packet.Packet):
     @staticmethod
     def decode(
         dwords: Sequence[int], gfx: float = 11, queue: str = "compute", start: int = 0
-    ) -> tuple[type[Packet], dict[str, Any], int]:
+    ) -> tuple[type[Type3Packet], dict[str, Any], int]:
         """Returns class, fields and number of dwords of the packet at `start`. `cls.encode(gfx=gfx,
         **fields)` gives these dwords again. Raises packet.Unknown, a ValueError that knows the
         length, if no table declares the packet, its length or its bits.
@@ -108,7 +108,7 @@ class Packet(packet.Packet):
         return cls, {**fields, "header": header} if header else _without_header(fields), ndw
 
 
-PACKETS: dict[tuple[int, int, str], type[Packet]] = {}
+PACKETS: dict[tuple[int, int, str], type[Type3Packet]] = {}
 
 
 def _without_header(fields: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def spelled(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
 
 
-def classes() -> list[type[Packet]]:
+def classes() -> list[type[Type3Packet]]:
     """Returns every declared packet once, sorted by opcode."""
     found = dict.fromkeys(PACKETS[key] for key in sorted(PACKETS))
     return list(found)

@@ -135,7 +135,7 @@ class AmdgpuBackend:
         )
 
     @staticmethod
-    def _at(node: nodes.Node, uri: str) -> AmdgpuBackend:
+    def _at(node: nodes.RenderNode, uri: str) -> AmdgpuBackend:
         fd = nodes.open_node(node)
         return AmdgpuBackend(lib.sp_kmd_linux(), fd, uri, slot=machine.slot_of(node.path))
 

@@ -63,4 +63,4 @@ def test_permission_denied_names_the_group(monkeypatch, tmp_path):
     monkeypatch.setattr(nodes, "lib", type("L", (), {"sp_amdgpu_open_node": lambda _: -13}))
     monkeypatch.setattr(os, "getgroups", lambda: [])
     with pytest.raises(DeviceNotFound, match=r"permission denied; it belongs to group .*usermod"):
-        nodes.open_node(nodes.Node(path, "amdgpu"))
+        nodes.open_node(nodes.RenderNode(path, "amdgpu"))

@@ -15,7 +15,7 @@ from dispatches import ENDPGM
 from where import ROOT
 
 from sparkle_drv.lowlevel import pm4, regs
-from sparkle_drv.testing.emulator import IP, Buffer
+from sparkle_drv.testing.emulator import IP, BufferObject
 
 CAPTURES = sorted((ROOT / "tests/golden/captures").glob("*.txt"))
 PREAMBLE = 2
@@ -80,7 +80,7 @@ def test_a_capture_runs_and_is_traced_as_it_was(open_rig, path):
         expected += [f"IB ip={IP[ip]} depth={depth} va={va:x} ndw={ndw}", *lines]
     # Each IB is a job of its own here; the first is the preamble.
     for number, va in enumerate(va for va, depth, *_ in ibs if not depth):
-        ib = Buffer(gpu.node, pages[1].handle, 256 * 4, va)
+        ib = BufferObject(gpu.node, pages[1].handle, 256 * 4, va)
         flags = PREAMBLE if number == 0 else 0
         gpu.wait(gpu.submit_ib(ip, ib, 256, bos=pages, flags=flags))
     assert [line for line in rig.machine.trace if re.match(r"IB |  \w", line)] == expected

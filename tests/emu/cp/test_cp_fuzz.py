@@ -31,8 +31,8 @@ def compute_stream(rng, gfx, va):
 
 def sdma_stream(rng, gfx, va):
     made = sdma.CopyLinear.encode(gfx=gfx, count={"bytes": 64}, src=va, dst=va + 64)
-    made += sdma.Write.encode(gfx=gfx, addr=va, values=[1, 2, 3])
-    return made + sdma.Fence.encode(gfx=gfx, header={"mtype": 3}, addr=va + 256, value=1)
+    made += sdma.SdmaWrite.encode(gfx=gfx, addr=va, values=[1, 2, 3])
+    return made + sdma.SdmaFence.encode(gfx=gfx, header={"mtype": 3}, addr=va + 256, value=1)
 
 
 def check_time(fault):

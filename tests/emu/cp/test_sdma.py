@@ -24,7 +24,7 @@ def fill(rig, dst, value, nbytes, header=None):
 
 
 def fence(rig, buffer, value, mtype=3):
-    return sdma.Fence.encode(gfx=rig.gfx, header={"mtype": mtype}, addr=buffer.va, value=value)
+    return sdma.SdmaFence.encode(gfx=rig.gfx, header={"mtype": mtype}, addr=buffer.va, value=value)
 
 
 def run(rig, dwords, *bos):
@@ -46,9 +46,9 @@ def test_fill_write_fence_timestamp(rig):
     out = rig.buffer(16384)
     before = rig.node.info("TIMESTAMP", "uint64_t")
     values = list(range(100, 1400))
-    dwords = fill(rig, out.va, 0xDEADBEEF, 4104) + sdma.Nop.encode(gfx=rig.gfx)
-    dwords += sdma.Write.encode(gfx=rig.gfx, addr=out.va + 8192, values=values)
-    dwords += sdma.Timestamp.encode(gfx=rig.gfx, addr=out.va + 4200)
+    dwords = fill(rig, out.va, 0xDEADBEEF, 4104) + sdma.SdmaNop.encode(gfx=rig.gfx)
+    dwords += sdma.SdmaWrite.encode(gfx=rig.gfx, addr=out.va + 8192, values=values)
+    dwords += sdma.SdmaTimestamp.encode(gfx=rig.gfx, addr=out.va + 4200)
     dwords += sdma.UserGcr.everything(rig.gfx, gl2_wb=1) + fence(rig, out, 7)
     assert run(rig, dwords, out) is None
     assert out.words(0, 1027) == [7] + [0xDEADBEEF] * 1025 + [0]
@@ -88,7 +88,7 @@ def test_a_copy_of_what_was_just_copied_wants_a_nop(open_rig):
         fault = run(rig, first + second, a, b, c)
         assert (fault is None) == ordered
         assert ordered or "NOP" in fault.text
-        nop = sdma.Nop.encode(gfx=rig.gfx)
+        nop = sdma.SdmaNop.encode(gfx=rig.gfx)
         assert run(rig, first + nop + second, a, b, c) is None
         assert run(rig, first + copy(rig, b.va + 64, a.va, 64), a, b, c) is None
 
@@ -96,7 +96,7 @@ def test_a_copy_of_what_was_just_copied_wants_a_nop(open_rig):
 def test_what_was_just_read_is_overwritten_after_a_nop_only(rig):
     """A fill or a copy onto the source of the copy before it; reading it twice is no conflict."""
     a, b, c = (rig.buffer(4096) for _ in range(3))
-    first, nop = copy(rig, b.va, a.va, 64), sdma.Nop.encode(gfx=rig.gfx)
+    first, nop = copy(rig, b.va, a.va, 64), sdma.SdmaNop.encode(gfx=rig.gfx)
     for second in (fill(rig, a.va + 60, 1, 8), copy(rig, a.va + 32, c.va, 64)):
         fault = run(rig, first + second, a, b, c)
         assert (fault.kind, "was read by" in fault.text) == ("packet", True), fault

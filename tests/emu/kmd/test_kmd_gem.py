@@ -13,7 +13,7 @@ import os
 import pytest
 from ioctls import PAGE, address, close, create, refused, soon, store, va
 
-from sparkle_drv.testing.emulator import Buffer, Gpu, Machine, ffi, lib
+from sparkle_drv.testing.emulator import BufferObject, Gpu, Machine, ffi, lib
 
 VRAM, GTT, CPU = 4, 2, 1
 MIB = 1 << 20
@@ -226,7 +226,7 @@ def test_a_job_writes_the_users_own_page(gpu, page):
         offset(gpu.node, handle)
     out = gpu.buffer(PAGE)
     va(gpu.node, "MAP", handle, at=0x7000000)
-    saved, out.handle = out.handle, handle  # a Buffer of the user's page
+    saved, out.handle = out.handle, handle  # a buffer of the user's page
     out.va = 0x7000000
     gpu.wait(gpu.submit("compute", store(out, 0x01020304), bos=[out]))
     assert memory[:4] == b"\x04\x03\x02\x01"
@@ -249,8 +249,8 @@ def test_a_readonly_userptr_cannot_be_written(machine, gpu, page):
 
 
 def as_buffer(gpu, handle, nbytes=PAGE):
-    """A userptr, mapped, as a Buffer that closes itself."""
-    buffer = Buffer(gpu.node, handle, nbytes, gpu.node.take_va(nbytes + PAGE))
+    """A userptr, mapped, as a buffer that closes itself."""
+    buffer = BufferObject(gpu.node, handle, nbytes, gpu.node.take_va(nbytes + PAGE))
     gpu.va("MAP", buffer, va=buffer.va, nbytes=nbytes)
     return buffer
 

@@ -10,7 +10,7 @@ import errno
 import pytest
 from ioctls import PAGE, create, refused, store, va
 
-from sparkle_drv.testing.emulator import NOP, Buffer
+from sparkle_drv.testing.emulator import NOP, BufferObject
 
 LOW, LOW_END = 0x200000, 1 << 47
 HIGH, HIGH_END = 0xFFFF800000000000, 0xFFFFFFFFFFE00000
@@ -177,7 +177,7 @@ def test_an_unmapped_page_is_named(machine, gpu):
 def test_prt_reads_zeros_and_swallows_writes(gpu):
     """A range without memory; no BO, no listing."""
     va(gpu.node, "MAP", at=BASE, flags=0x10)
-    nowhere = Buffer(gpu.node, 0, PAGE, BASE)
+    nowhere = BufferObject(gpu.node, 0, PAGE, BASE)
     ib = store(nowhere, 5)
     ib += [0xC0053C00, 0x13, BASE, 0, 0, 0xFFFFFFFF, 4]  # waits until it reads 0
     gpu.wait(gpu.submit("compute", ib))

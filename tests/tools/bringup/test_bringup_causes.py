@@ -108,7 +108,7 @@ def test_what_is_planted_is_named(at, plant, rung, cause):
     assert failed.next
 
 
-class Told(raw.Node):
+class Told(raw.DrmNode):
     """A node that answers some INFO queries otherwise."""
 
     answers = MappingProxyType({})
@@ -196,7 +196,7 @@ def test_eintr_is_nobodys_failure():
 
 
 def test_an_ioctl_that_never_comes_back(monkeypatch):
-    freed, right = threading.Event(), raw.Node.ioctl
+    freed, right = threading.Event(), raw.DrmNode.ioctl
 
     def ioctl(self, name, arg, **more):
         if name == "AMDGPU_CS" and not freed.is_set():
@@ -205,7 +205,7 @@ def test_an_ioctl_that_never_comes_back(monkeypatch):
             raise raw.IoctlError(errno.ENODEV, name)
         return right(self, name, arg, **more)
 
-    monkeypatch.setattr(raw.Node, "ioctl", ioctl)
+    monkeypatch.setattr(raw.DrmNode, "ioctl", ioctl)
     with bench() as (_, made):
         try:
             results = climbed(made, "version", "nop-compute", "va-map", "userptr", timeout_s=1.0)

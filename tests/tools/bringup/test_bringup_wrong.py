@@ -80,7 +80,7 @@ def test_code_that_is_not_replaced(monkeypatch, chip):
 @pytest.mark.parametrize(
     ("packet", "change", "said"),
     [
-        (sdma.Timestamp, lambda words: [0, 0, 0], "timestamps to rise"),
+        (sdma.SdmaTimestamp, lambda words: [0, 0, 0], "timestamps to rise"),
         (pm4.CopyData, lambda words: [NOP] * len(words), "compute behind copies"),
     ],
 )
@@ -131,7 +131,7 @@ def test_scratch_that_is_not_kept(monkeypatch):
             lambda v: {"bytes": max(1, v["bytes"] - 4)},
             "sdma-corrupts",
         ),
-        ("sdma-fence", sdma.Write, "values", lambda v: [0], "sdma-corrupts"),
+        ("sdma-fence", sdma.SdmaWrite, "values", lambda v: [0], "sdma-corrupts"),
         ("mem-hidden", sdma.CopyLinear, "count", lambda v: {"bytes": v["bytes"] - 4}, None),
         ("release-mem", pm4.ReleaseMem, "value", lambda v: v ^ 1 << 33, None),
         ("chained-ib", pm4.WriteData, "values", lambda v: [v[0] + 1], "cp-corrupts"),

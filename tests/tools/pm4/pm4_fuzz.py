@@ -31,7 +31,7 @@ def corpus():
         tables = [(key, cls) for key, cls in lowlevel.type3.PACKETS.items() if key[1] == gfx]
         tables += [(key, cls) for key, cls in lowlevel.sdma.PACKETS.items() if key[2] == gfx]
         for key, cls in tables:
-            ip = "sdma" if issubclass(cls, lowlevel.sdma.Packet) else key[2]
+            ip = "sdma" if issubclass(cls, lowlevel.sdma.SdmaPacket) else key[2]
             try:
                 found.append((ip, gfx, cls.encode(gfx=gfx)))
             except ValueError:  # a list that may not be empty

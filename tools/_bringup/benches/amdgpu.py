@@ -36,7 +36,7 @@ class Bench:
         self.causes: Sequence[Cause] = CAUSES
         # answers of the kernel driver that do not change: device, rings
         self.kept: dict[str, Any] = {}
-        self._node: raw.Node | None = None
+        self._node: raw.DrmNode | None = None
         self._stack = ExitStack()
         self._gpus: list[Gpu] = []
         self._lost: int | None = None
@@ -48,7 +48,7 @@ class Bench:
     # Facts
 
     @property
-    def node(self) -> raw.Node:
+    def node(self) -> raw.DrmNode:
         """The open render node. Raises raw.IoctlError or Wrong; raises Unmet if the render node
         opened before but not now.
         """

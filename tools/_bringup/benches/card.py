@@ -31,7 +31,7 @@ class Real:
         self.uri = uri or "amdgpu:0"
         self.root = root
 
-    def listed(self) -> list[nodes.Node]:
+    def listed(self) -> list[nodes.RenderNode]:
         return nodes.listed(self.root)
 
     def path(self) -> Path:
@@ -59,9 +59,9 @@ class Real:
             )
         return ours[which].path
 
-    def open(self) -> raw.Node:
+    def open(self) -> raw.DrmNode:
         """Opens the card's render node once more. Raises raw.IoctlError if that fails."""
-        return raw.Node(around(raw.linux()), raw.open_path(self.path()))
+        return raw.DrmNode(around(raw.linux()), raw.open_path(self.path()))
 
     def device(self) -> Any:
         """Opens the card's `sparkle_drv.Device`."""
@@ -116,12 +116,12 @@ class Emulated:
     def path(self) -> Path:
         return Path(self.uri)
 
-    def open(self) -> raw.Node:
+    def open(self) -> raw.DrmNode:
         try:
             fd = self.machine.open(self._index)
         except OSError as error:
             raise raw.IoctlError(error.errno or 0, "open", self.uri) from None
-        node = raw.Node(around(self.machine.ops), fd.fd)
+        node = raw.DrmNode(around(self.machine.ops), fd.fd)
         fd.fd = -1  # from here on `node` owns the descriptor and closes it
         return node
 

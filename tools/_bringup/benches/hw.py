@@ -7,7 +7,7 @@ from sparkle_drv.lowlevel import raw, raw_gpu
 ffi = raw.ffi
 lib = raw.lib
 pointer = raw.pointer
-Buffer = raw_gpu.Buffer
+Buffer = raw_gpu.BufferObject
 Gpu = raw_gpu.Gpu
 Job = raw_gpu.Job
 Late = raw_gpu.Late

@@ -154,7 +154,7 @@ def order(b: Bench) -> str:
     gate += packets.release(b, times, 0, data=3)
     first = gpu.submit("compute", gate, bos=[out, times, places[0]])
     free = gpu.submit("dma", copies(b, apart), bos=apart)
-    stamp = sdma.Timestamp.encode(gfx=b.gfx, addr=times.va + 8)
+    stamp = sdma.SdmaTimestamp.encode(gfx=b.gfx, addr=times.va + 8)
     second = gpu.submit(
         "dma", copies(b, places) + stamp, bos=[times, *places], chunks=behind(gpu, first)
     )

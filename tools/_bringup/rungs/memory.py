@@ -74,7 +74,7 @@ def pattern(heap: str) -> Callable[[Bench], str]:
     return run
 
 
-def check(buffer: gpus.Buffer, heap: str, *, base: int = 0, seed: int = 1) -> None:
+def check(buffer: gpus.BufferObject, heap: str, *, base: int = 0, seed: int = 1) -> None:
     """Runs all patterns over a buffer. Raises Wrong with the address and the bits that differ."""
     words = np.frombuffer(buffer.map, np.uint32)
     bad = patterns.sweep(words, base=base or buffer.va, seed=seed)
@@ -100,7 +100,7 @@ def hidden_vram(b: Bench) -> str:
     words = np.frombuffer(here.map, np.uint32)
     got = np.frombuffer(back.map, np.uint32)
 
-    def move(source: gpus.Buffer, target: gpus.Buffer) -> None:
+    def move(source: gpus.BufferObject, target: gpus.BufferObject) -> None:
         ib = sdma.CopyLinear.encode(
             gfx=b.gfx, count={"bytes": nbytes}, src=source.va, dst=target.va
         )

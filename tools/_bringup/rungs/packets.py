@@ -246,15 +246,15 @@ def sdma_fence(b: Bench) -> str:
     gpu = b.gpu()
     out = gpu.buffer(4096, rights="rwu")
     before = b.node.info("TIMESTAMP", "uint64_t")
-    dwords = sdma.Timestamp.encode(gfx=b.gfx, addr=out.va + 16)
-    dwords += sdma.Fence.encode(
+    dwords = sdma.SdmaTimestamp.encode(gfx=b.gfx, addr=out.va + 16)
+    dwords += sdma.SdmaFence.encode(
         gfx=b.gfx, header={"mtype": sdma.MTYPE_UC}, addr=out.va, value=0x600D
     )
     dwords += sdma.PollRegmem.encode(
         gfx=b.gfx, header={"function": 3, "mem": 1}, addr=out.va, value=0x600D,
         poll={"interval": 10, "retry": sdma.WAIT_FOREVER},
     )  # fmt: skip
-    dwords += sdma.Write.encode(gfx=b.gfx, addr=out.va + 4, values=[0xAF7E])
+    dwords += sdma.SdmaWrite.encode(gfx=b.gfx, addr=out.va + 4, values=[0xAF7E])
     b.run(gpu, "dma", dwords, out)
     after = b.node.info("TIMESTAMP", "uint64_t")
     expect("FENCE, POLL_REGMEM, WRITE", out, [0x600D, 0xAF7E])

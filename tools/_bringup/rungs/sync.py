@@ -27,7 +27,7 @@ def soon(seconds: float) -> int:
 class Syncobj:
     """A DRM syncobj: an object of the kernel driver, which `handle` names."""
 
-    def __init__(self, node: raw.Node, flags: int = 0, handle: int = 0) -> None:
+    def __init__(self, node: raw.DrmNode, flags: int = 0, handle: int = 0) -> None:
         self.node = node
         self.handle = (
             handle or node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create", flags=flags).handle
