@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkle_drv.cluster.transport import access, config
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.transport.engine import Engine
 
 CHUNK = 128 << 10
@@ -75,7 +75,7 @@ class Bare:
             left = left[count:]
         return not left
 
-    def send(self, lane: Lane, message: bytes) -> None:
+    def send(self, lane: MessageLane, message: bytes) -> None:
         self._there.wait(10)
         self._link.sendall(struct.pack("<I", len(message)) + message)
 
@@ -93,19 +93,19 @@ class Zenoh:
         self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(made)))
         me, self._peer = (NODE, CLIENT) if node else (CLIENT, NODE)
         self._me, block = me, zenoh.CongestionControl.BLOCK
-        self._how: dict[Lane, dict[str, Any]] = {
-            Lane.CONTROL: {"priority": zenoh.Priority.REAL_TIME, "express": True},
-            Lane.BULK: {"priority": zenoh.Priority.BACKGROUND, "congestion_control": block},
+        self._how: dict[MessageLane, dict[str, Any]] = {
+            MessageLane.CONTROL: {"priority": zenoh.Priority.REAL_TIME, "express": True},
+            MessageLane.BULK: {"priority": zenoh.Priority.BACKGROUND, "congestion_control": block},
         }
         self._kept = [
             self._session.declare_subscriber(
                 access.message_key(me, "*", lane.value),
                 lambda sample: receive(sample.payload.to_bytes()),
             )
-            for lane in Lane
+            for lane in MessageLane
         ]
 
-    def send(self, lane: Lane, message: bytes) -> None:
+    def send(self, lane: MessageLane, message: bytes) -> None:
         key = access.message_key(self._peer, self._me, lane.value)
         self._session.put(key, message, **self._how[lane])
 
@@ -119,7 +119,7 @@ class Ours:
         self._engine = Engine(name, folder, listen, connect, node)
         self._engine.start(lambda _, message: receive(bytes(message)), lambda *_: None)
 
-    def send(self, lane: Lane, message: bytes) -> None:
+    def send(self, lane: MessageLane, message: bytes) -> None:
         self._engine.send(self._peer, lane, message)
 
 
@@ -223,9 +223,9 @@ def main() -> None:
     def serve(message: bytes) -> None:
         if len(message) == CHUNK:
             if message[:1] == b"L":
-                side.send(Lane.CONTROL, b"!")
+                side.send(MessageLane.CONTROL, b"!")
         else:
-            side.send(Lane.CONTROL, message)
+            side.send(MessageLane.CONTROL, message)
 
     def take(_: bytes) -> None:
         answers.release()
@@ -243,7 +243,7 @@ def ask(side: Any, answers: threading.Semaphore, count: int) -> float:
     took = []
     for _ in range(count):
         began = time.perf_counter()
-        side.send(Lane.CONTROL, bytes(100))
+        side.send(MessageLane.CONTROL, bytes(100))
         if not answers.acquire(timeout=5):
             raise TimeoutError("ask: the other endpoint did not answer within 5 s")
         took.append(time.perf_counter() - began)
@@ -254,7 +254,7 @@ def bulk(side: Any, answers: threading.Semaphore, mib: int) -> float:
     count = (mib << 20) // CHUNK
     began = time.perf_counter()
     for number in range(count):
-        side.send(Lane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
+        side.send(MessageLane.BULK, (b"L" if number == count - 1 else b"-") + bytes(CHUNK - 1))
     if not answers.acquire(timeout=60):
         raise TimeoutError("bulk: the other endpoint did not answer within 60 s")
     return count * CHUNK / (time.perf_counter() - began) / 1e6

@@ -12,7 +12,7 @@ from typing import Any
 from sparkle_drv.cluster.channel.bulk import CHUNK, LATE_RTO, Receiving, Sending
 from sparkle_drv.cluster.channel.credit import ClientCredit
 from sparkle_drv.cluster.channel.stream import WINDOW, Incoming, Outgoing
-from sparkle_drv.cluster.transport.base import Lane, Message, Stalled
+from sparkle_drv.cluster.transport.base import Message, MessageLane, Stalled
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Kind
 from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
@@ -34,7 +34,7 @@ class Channel:
     """
 
     def __init__(
-        self, keys: Keys, *, send: Callable[[Lane, Message], None],
+        self, keys: Keys, *, send: Callable[[MessageLane, Message], None],
         credit: ClientCredit, urge: Callable[[], None], bulk: Callable[[Channel, int, int], None],
         now: float, rto_s: float,
     ) -> None:  # fmt: skip
@@ -112,7 +112,7 @@ class Channel:
                 frame, more = self._frame(Kind.DATA, (taken[0],), taken[1]), self._out.waiting
             finally:
                 self._lock.release()
-            self._give(Lane.CONTROL, frame)
+            self._give(MessageLane.CONTROL, frame)
             if not more:
                 return
 
@@ -190,23 +190,25 @@ class Channel:
 
     def give_bulk(self, frame: bytearray) -> None:
         """Sends the frame of a chunk. May wait for room in the link."""
-        self._give(Lane.BULK, frame)
+        self._give(MessageLane.BULK, frame)
 
     def _extend(self, transfer: int, overdue: bool = False) -> None:
         """Grants the chunks of a transfer that the credit allows. If this end no longer expects the
         transfer, tells the sender that the transfer is complete.
         """
         with self._lock:
-            found = self._receiving.get(transfer)
-            if found is None:
+            receiving = self._receiving.get(transfer)
+            if receiving is None:
                 upto, missing = -1, list[int]()
             else:
-                fresh = found.extend(self._credit, lambda: self._resume(transfer), time.monotonic())
+                fresh = receiving.extend(
+                    self._credit, lambda: self._resume(transfer), time.monotonic()
+                )
                 if not fresh and not overdue:
                     return
-                upto, missing = found.grant(overdue)
+                upto, missing = receiving.grant(overdue)
             frame = self._frame(Kind.GRANT, (transfer, upto, missing), b"")
-        self._give(Lane.CONTROL, frame)
+        self._give(MessageLane.CONTROL, frame)
 
     def _resume(self, transfer: int) -> None:
         with self._lock:
@@ -284,18 +286,18 @@ class Channel:
     def _chunk(self, transfer: int, index: int, payload: bytes | memoryview) -> None:
         done, back = None, None
         with self._lock:
-            found = self._receiving.get(transfer)
-            if found is not None and found.put(index, payload, self.heard_at):
-                back = self._credit.settle if found.settle() else self._credit.give
-            if found is not None and found.complete:
+            receiving = self._receiving.get(transfer)
+            if receiving is not None and receiving.put(index, payload, self.heard_at):
+                back = self._credit.settle if receiving.settle() else self._credit.give
+            if receiving is not None and receiving.complete:
                 del self._receiving[transfer]
-                done = found.done
+                done = receiving.done
         if back is not None:
             back(CHUNK)
         if done is not None:
             done()
-        if found is None or back is not None:
-            self._extend(transfer, overdue=found is None or done is not None)
+        if receiving is None or back is not None:
+            self._extend(transfer, overdue=receiving is None or done is not None)
 
     def _granted(self, transfer: int, upto: int, missing: list[int]) -> None:
         with self._lock:
@@ -346,7 +348,7 @@ class Channel:
             self.end(known, tell=False)
             return now + silence_s
         for frame in frames:
-            self._give(Lane.CONTROL, frame)
+            self._give(MessageLane.CONTROL, frame)
         for transfer in extends:
             self._extend(transfer, overdue=True)
         for transfer, index in again:
@@ -384,7 +386,7 @@ class Channel:
         for sending in sent.values():
             sending.done()
         if frame is not None:
-            self._give(Lane.CONTROL, frame)
+            self._give(MessageLane.CONTROL, frame)
         self.lost(self.ended)
         self.admitted.set()
         self._urge()
@@ -393,7 +395,7 @@ class Channel:
         self._ack_due, self._owed = False, 0
         return self.keys.outgoing.frame(kind, self._in.expected, more, payload)
 
-    def _give(self, lane: Lane, frame: bytearray) -> None:
+    def _give(self, lane: MessageLane, frame: bytearray) -> None:
         try:
             self._send(lane, frame)
         except Stalled as error:

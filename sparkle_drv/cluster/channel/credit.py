@@ -143,10 +143,10 @@ class ClientCredit:
                 del self._credit._clients[self._name]
         self._back(WINDOW, 0, 0)
 
-    def _back(self, free: int, held: int, late: int) -> None:
+    def _back(self, free: int, reserved: int, late: int) -> None:
         # Threads of one session may call `settle` before `lapse`: the sums are right after both.
         with self._credit._lock:
             self._credit._left += free
-            self._held -= held
+            self._held -= reserved
             self._late += late
         self._credit._serve()

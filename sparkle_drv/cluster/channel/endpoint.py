@@ -21,10 +21,10 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.credit import Credit, total
 from sparkle_drv.cluster.few_lines import FewRecords
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.transport.base import Lane, Message, Stalled, Transport
+from sparkle_drv.cluster.transport.base import Message, MessageLane, MessageTransport, Stalled
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.cluster.wire.frame import Frame, Kind, hello
-from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
+from sparkle_drv.cluster.wire.values import Damaged, WireField, checked, pack, unpack
 
 log = logging.getLogger("sparkle_drv.cluster")
 log.addFilter(FewRecords(log))  # strangers cause most of these lines
@@ -37,12 +37,12 @@ _TICK_S = 0.005  # seconds that an acknowledgement waits for a frame that can ca
 _MOST_HELLO = 16 << 10  # the most bytes of a handshake message
 _PENDING = 64  # handshakes that may be in progress at a time; one more drops the oldest
 _STEPS = {
-    "step": Field(str, 1, 16),
-    "body": Field(dict, 0, 64),
+    "step": WireField(str, 1, 16),
+    "body": WireField(dict, 0, 64),
 }
 
 
-class Caller(Protocol):
+class ClientHandshake(Protocol):
     """The client's half of a handshake (trust/handshake.py)."""
 
     def hello(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Caller(Protocol):
         """
 
 
-class Answerer(Protocol):
+class NodeHandshake(Protocol):
     """The node's half of a handshake, for all sessions."""
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -77,7 +77,7 @@ class Endpoint:
     """The sessions of one transport. Any thread may call any method."""
 
     def __init__(
-        self, transport: Transport, *, answerer: Answerer | None = None,
+        self, transport: MessageTransport, *, answerer: NodeHandshake | None = None,
         accept: Accept | None = None, credit: Credit | None = None, rto_s: float = RTO_S,
         silence_s: float = SILENCE_S,
     ) -> None:  # fmt: skip
@@ -102,7 +102,7 @@ class Endpoint:
 
     # Sessions
 
-    def connect(self, node: str, caller: Caller, timeout_s: float = 5.0) -> Channel:
+    def connect(self, node: str, caller: ClientHandshake, timeout_s: float = 5.0) -> Channel:
         """Opens a session with a node. Raises Refused with the node's reason, or if nobody answers.
 
         The caller must set `deliver` and `lost` of the channel before it posts anything.
@@ -122,7 +122,7 @@ class Endpoint:
                     self._hello(node, number, "proof", proof)
                     channel.admitted.wait(self._rto_s)
                     with contextlib.suppress(queue.Empty):
-                        _told(node, answers.get_nowait())
+                        _body_of(node, answers.get_nowait())
             except BaseException:  # ends the session, which gives its credit back
                 channel.end("it did not begin", tell=False)
                 raise
@@ -139,7 +139,7 @@ class Endpoint:
         while True:
             self._hello(node, number, step, body)
             with contextlib.suppress(queue.Empty):
-                return _told(node, answers.get(timeout=self._rto_s))
+                return _body_of(node, answers.get(timeout=self._rto_s))
             if time.monotonic() >= end_s:
                 raise Refused(
                     f"{node}: nobody of that name answers; expected the name in its certificate, "
@@ -186,12 +186,12 @@ class Endpoint:
         if frame.head.kind is Kind.HELLO:
             self._greeted(sender, frame)
             return
-        found = self._channels.get(frame.head.session)
-        if found is None or found[1].keys.epoch != frame.head.epoch:
+        entry = self._channels.get(frame.head.session)
+        if entry is None or entry[1].keys.epoch != frame.head.epoch:
             if self._answerer is not None and frame.head.kind is not Kind.END:
                 self._hello(sender, frame.head.session, "unknown", {})
             return
-        found[1].received(frame)
+        entry[1].received(frame)
 
     def _seen(self, name: str, alive: bool) -> None:
         if not alive:
@@ -207,17 +207,17 @@ class Endpoint:
         frame = hello(number, payload)
         # a message that is not sent counts as lost, and the caller repeats it
         with contextlib.suppress(Stalled):
-            self.transport.send(to, Lane.CONTROL, frame)
+            self.transport.send(to, MessageLane.CONTROL, frame)
         return payload
 
     def _greeted(self, sender: str, frame: Frame) -> None:
         number = frame.head.session
         try:
-            given = checked(unpack(frame.payload, _MOST_HELLO), _STEPS, "handshake")
+            message = checked(unpack(frame.payload, _MOST_HELLO), _STEPS, "handshake")
         except Damaged as error:
             log.warning("%s: a handshake of %s was dropped: %s", self.transport.name, sender, error)
             return
-        step, body = given["step"], given["body"]
+        step, body = message["step"], message["body"]
         if step == "unknown":
             found = self._channels.get(number)
             if found is not None:
@@ -225,7 +225,7 @@ class Endpoint:
         elif step in ("welcome", "refused"):
             answers = self._answers.get(number)
             if answers is not None:
-                answers.put(given)
+                answers.put(message)
         elif self._answerer is not None:
             try:
                 self._answer(self._answerer, sender, number, step, body)
@@ -234,7 +234,7 @@ class Endpoint:
                 self._hello(sender, number, "refused", {"refused": str(error)[:300]})
 
     def _answer(
-        self, answerer: Answerer, sender: str, number: bytes, step: str, body: dict[str, Any]
+        self, answerer: NodeHandshake, sender: str, number: bytes, step: str, body: dict[str, Any]
     ) -> None:
         """Handles the first or third message of a handshake. A client may send either of them
         several times.
@@ -316,7 +316,7 @@ class Endpoint:
                 channel.give_bulk(frame)
 
 
-def _told(node: str, answer: dict[str, Any]) -> dict[str, Any]:
+def _body_of(node: str, answer: dict[str, Any]) -> dict[str, Any]:
     """Returns the body of a node's answer. If the node refused the session, raises Refused with the
     reason that the answer gives.
     """

@@ -15,7 +15,7 @@ WINDOW = 64 << 10
 AHEAD = 4096  # an end drops items whose numbers are this far beyond the expected one, or farther
 
 
-class _Item:
+class _StreamItem:
     __slots__ = ("data", "follows", "key", "number")
 
     def __init__(self, data: bytes, key: Hashable, follows: Hashable) -> None:
@@ -26,9 +26,9 @@ class Outgoing:
     """The items that this end sends."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Item] = deque()
-        self._keyed: dict[Hashable, _Item] = {}
-        self._sent: deque[_Item] = deque()
+        self._waiting: deque[_StreamItem] = deque()
+        self._keyed: dict[Hashable, _StreamItem] = {}
+        self._sent: deque[_StreamItem] = deque()
         self._sent_nbytes = 0
         self._waiting_nbytes = 0
         self._next = 0
@@ -48,7 +48,7 @@ class Outgoing:
             self._waiting_nbytes += len(data) - len(old.data)
             old.data = data
             return
-        item = _Item(data, key, follows)
+        item = _StreamItem(data, key, follows)
         if key is not None:
             self._keyed[key] = item
         self._waiting.append(item)
@@ -79,7 +79,7 @@ class Outgoing:
         """Returns the first item's number and the payload of the next DATA frame, or None if no
         item may be sent now.
         """
-        taken: list[_Item] = []
+        taken: list[_StreamItem] = []
         while self.waiting:
             item = self._waiting.popleft()
             if item.key is not None:
@@ -108,7 +108,7 @@ class Outgoing:
             self.sent_at = now
 
 
-def _payload(items: deque[_Item] | list[_Item]) -> tuple[int, bytes] | None:
+def _payload(items: deque[_StreamItem] | list[_StreamItem]) -> tuple[int, bytes] | None:
     if not items:
         return None
     head = struct.pack(">BI", 0xDD, len(items))  # msgpack's type array 32

@@ -5,10 +5,10 @@ A session can name only what it made itself. channel/ delivers its requests in o
 
     process.py     a node on the network, which `sparkle node` runs
     server.py      Node: the devices that are lent, the sessions
-    session.py     Session: one client's requests, in order
+    session.py     NodeSession: one client's requests, in order
     tables.py      allocations by the session's own addresses, kernels, prepared launches
     commands.py    command records: looks up every pointer, then core makes new records
-    lane.py        Lane: one queue; one thread submits, one reports ended submissions
+    lane.py        NodeLane: one queue; one thread submits, one reports ended submissions
     submissions.py the submissions and downloads that a lane runs
     transfers.py   bulk in both directions, with a limit for a whole session
     faults.py      errors as errnos and text, for timelines and replies

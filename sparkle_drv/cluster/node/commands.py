@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkle_drv import plugin
 from sparkle_drv.cluster.node.faults import OutsideMemory
-from sparkle_drv.cluster.node.tables import Launch, Memory, Tables
+from sparkle_drv.cluster.node.tables import Allocations, Launch, Tables
 from sparkle_drv.core.commands import Commands
 from sparkle_drv.core.fence import Fence
 from sparkle_drv.core.queue import Queue
@@ -73,14 +73,14 @@ def submit(tables: Tables, queue: Queue, records: bytes, wait_for: WaitFor) -> F
     """Looks up and checks all records, then submits them as one submission. If a record is wrong,
     this function raises before anything is submitted.
     """
-    given = decode(records)
-    if len(given) == 1 and isinstance(given[0], plugin.Dispatch):
-        one = launch_of(tables, given[0])
+    commands = decode(records)
+    if len(commands) == 1 and isinstance(commands[0], plugin.Dispatch):
+        one = launch_of(tables, commands[0])
         return queue.launch(
             one.kernel, *one.args, groups=one.groups, group_size=one.group_size, shared=one.shared
         )
     listed = Commands()
-    for command in given:
+    for command in commands:
         _record(listed, tables, command, wait_for)
     return queue.submit(listed)
 
@@ -111,7 +111,7 @@ def _record(listed: Commands, tables: Tables, command: plugin.Command, wait_for:
             listed.timestamp(Timestamp(_slot(memory, slot)))
 
 
-def _slot(memory: Memory, address: int) -> Any:
+def _slot(memory: Allocations, address: int) -> Any:
     if address % 8:
         raise OutsideMemory(f"timestamp: expected a multiple of 8 as address, got {address:#x}")
     return memory.span("timestamp", address, 8)

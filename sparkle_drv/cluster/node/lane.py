@@ -1,5 +1,5 @@
-"""Lane: one queue of a session. One thread submits the work in order. Another thread waits for the
-submissions in order and reports to the client that they have ended.
+"""NodeLane: one queue of a session. One thread submits the work in order. Another thread waits for
+the submissions in order and reports to the client that they have ended.
 
 The client chooses the timeline values. Work that fails before it runs also reaches its value, with
 a fault.
@@ -35,7 +35,7 @@ BACKLOG_S = 30.0
 _ROOM_S = 3600.0  # the most seconds that a submission waits for room in a full queue
 
 
-class Work(Protocol):
+class LaneWork(Protocol):
     """One submission of a lane."""
 
     def go(self) -> Fence | list[Fence | Exception]:
@@ -49,7 +49,7 @@ class Work(Protocol):
         """
 
 
-class Lane:
+class NodeLane:
     """A queue of the node's device with its two threads: one submits the client's work, the other
     reports how it ended. The client knows the queue by `number`. Only one thread calls `give`.
     """
@@ -66,10 +66,10 @@ class Lane:
         self._taken = 0
         self._fences: dict[int, Fence] = {}
         self._changed = threading.Condition()
-        self._todo: SimpleQueue[tuple[int, int, Work | Exception] | None] = SimpleQueue()
+        self._todo: SimpleQueue[tuple[int, int, LaneWork | Exception] | None] = SimpleQueue()
         self._ends: SimpleQueue[tuple[int, Any, Fence | Exception] | None] = SimpleQueue()
         self._stopped = False
-        self._news = _News(channel, number)
+        self._news = _LaneNews(channel, number)
         self.threads = [
             threading.Thread(target=loop, name=f"sparkle-{name}-{number}", daemon=True)
             for name, loop in (("submit", self._submit), ("ends", self._finish))
@@ -77,7 +77,7 @@ class Lane:
         for thread in self.threads:
             thread.start()
 
-    def give(self, value: int, work: Work | Exception, count: int = 1) -> None:
+    def give(self, value: int, work: LaneWork | Exception, count: int = 1) -> None:
         """Queues `work` for the `count` timeline values that end with `value`. If `work` is an
         exception, these values are reached with that fault. Raises ValueError unless they are
         the queue's next values.
@@ -168,7 +168,7 @@ class Lane:
             self._news.say(self.reached)
             self._closing()
 
-    def _say_work(self, value: int, work: Work) -> None:
+    def _say_work(self, value: int, work: LaneWork) -> None:
         try:
             if work.ended():
                 self._news.barrier()
@@ -209,7 +209,7 @@ class Lane:
         self._news.fault(value, code, words)
 
 
-class _News:
+class _LaneNews:
     """The reports of one lane. A report without faults and times may replace the report before it.
     It does so if the older report is unsent and has no faults and times, either. All other reports
     are sent.

@@ -131,14 +131,14 @@ class _Answers:
         self._now = Answerer(own, self._epoch)
 
     def welcome(self, hello: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-        return self._told(self._now.welcome, hello)
+        return self._log_refusal(self._now.welcome, hello)
 
     def admit(self, pending: Any, proof: dict[str, Any]) -> Keys:
-        return self._told(self._now.admit, pending, proof)
+        return self._log_refusal(self._now.admit, pending, proof)
 
-    def _told(self, step: Callable[..., _Said], *given: Any) -> _Said:
+    def _log_refusal(self, step: Callable[..., _Said], *args: Any) -> _Said:
         try:
-            return step(*given)
+            return step(*args)
         except Refused as error:
             self._say(f"refused: {error}")
             raise

@@ -31,17 +31,17 @@ class Quotas:
     sessions: int = 8
     """Sessions at a time. An endpoint's credit has room for 11 or more."""
 
-    def plain(self) -> dict[str, int]:
+    def by_name(self) -> dict[str, int]:
         """Returns the quotas by name."""
         return asdict(self)
 
-    def check(self, name: str, held: int, more: int = 1) -> None:
-        """Raises OutOfDeviceMemory or ValueError if `held + more` exceeds the quota `name`."""
+    def check(self, name: str, in_use: int, more: int = 1) -> None:
+        """Raises OutOfDeviceMemory or ValueError if `in_use + more` exceeds the quota `name`."""
         most: int = getattr(self, name)
-        if held + more > most:
+        if in_use + more > most:
             kind = OutOfDeviceMemory if name in _MEMORY else ValueError
             raise kind(
-                f"quota {name}: expected at most {most}, got {more} more beside {held} in use"
+                f"quota {name}: expected at most {most}, got {more} more beside {in_use} in use"
             )
 
 
@@ -50,13 +50,13 @@ def parse(text: str) -> Quotas:
     default. Raises ValueError for an unknown quota or a wrong number.
     """
     known = {field.name for field in fields(Quotas)}
-    given: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in known:
             raise ValueError(f"quota: expected one of {', '.join(sorted(known))}, got {name!r}")
-        given[name] = _number(name, value)
-    return Quotas(**given)
+        numbers[name] = _number(name, value)
+    return Quotas(**numbers)
 
 
 def _number(name: str, text: str) -> int:

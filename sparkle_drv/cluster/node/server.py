@@ -13,7 +13,7 @@ from typing import Any
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node.accounts import SHARED, Account
 from sparkle_drv.cluster.node.quotas import Quotas
-from sparkle_drv.cluster.node.session import END_S, Session
+from sparkle_drv.cluster.node.session import END_S, NodeSession
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.core import registry
 from sparkle_drv.core.device import Device
@@ -30,16 +30,16 @@ def usable(uris: Sequence[str] | None) -> list[str]:
     Raises DeviceNotFound if a listed device cannot be opened, or if there is no device.
     """
     if uris is None:
-        found = [info.uri for info in registry.devices()]
+        usable_uris = [info.uri for info in registry.devices()]
     else:
-        found = []
+        usable_uris = []
         for uri in uris:
             with registry.open_device(uri) as device:
-                if device.uri not in found:
-                    found.append(device.uri)
-    if not found:
+                if device.uri not in usable_uris:
+                    usable_uris.append(device.uri)
+    if not usable_uris:
         raise DeviceNotFound("expected a usable device to lend, got none; see `sparkle doctor`")
-    return found
+    return usable_uris
 
 
 class Node:
@@ -62,7 +62,7 @@ class Node:
         self._trusted, self._renew, self._say = frozenset(trusted), renew, say
         self._granted = granted
         self._lock = threading.Lock()
-        self._sessions: set[Session] = set()
+        self._sessions: set[NodeSession] = set()
         self._accounts: dict[str, Account] = {}
         """By the client's name in its certificate."""
 
@@ -76,7 +76,7 @@ class Node:
                 words = f"quota sessions: {self.quotas.sessions} at most, {held} are here"
             else:
                 account.take("sessions")
-                self._sessions.add(Session(channel, self, account))
+                self._sessions.add(NodeSession(channel, self, account))
             self._forget_empty()
         if words:
             self._say(f"{client}: refused: {words}")
@@ -148,7 +148,7 @@ class Node:
             raise Refused("expected a certificate that this node asked for, got another")
         self._granted(grant)
 
-    def ended(self, session: Session, words: str) -> None:
+    def ended(self, session: NodeSession, words: str) -> None:
         with self._lock:
             self._sessions.discard(session)
             session.account.give("sessions")

@@ -1,5 +1,5 @@
-"""Session: one client's requests, in order. The session's own thread runs quick requests. The lane
-of a queue runs requests of that queue. The transport's thread only queues requests.
+"""NodeSession: one client's requests, in order. The session's own thread runs quick requests. The
+lane of a queue runs requests of that queue. The transport's thread only queues requests.
 
 The error of a failed request goes into its reply, or onto the timeline of its queue. If a failed
 request has neither reply nor queue, the session ends: its client would otherwise use objects that
@@ -20,7 +20,7 @@ from sparkle_drv import assets, plugin
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.node import commands, faults
 from sparkle_drv.cluster.node.accounts import Account
-from sparkle_drv.cluster.node.lane import Lane, Work, await_room
+from sparkle_drv.cluster.node.lane import LaneWork, NodeLane, await_room
 from sparkle_drv.cluster.node.submissions import Download, Runs, Submission
 from sparkle_drv.cluster.node.tables import Launch, Tables
 from sparkle_drv.cluster.node.transfers import ROOM_S, SILENT_S, Room
@@ -56,22 +56,22 @@ class Lender(Protocol):
         """
 
     def granted(self, grant: dict[str, Any]) -> None:
-        """Takes the new certificate that `Session.ask_renewal` asked for. Raises Refused if the
+        """Takes the new certificate that `NodeSession.ask_renewal` asked for. Raises Refused if the
         node did not ask for a certificate, or if this one is not valid for the node's key.
         """
 
-    def ended(self, session: Session, words: str) -> None:
+    def ended(self, session: NodeSession, words: str) -> None:
         """Called when the session has released everything."""
 
 
-class Session:
+class NodeSession:
     """The node's side of one client's session, over one channel."""
 
     def __init__(self, channel: Channel, lender: Lender, account: Account) -> None:
         self.channel, self._lender, self.account = channel, lender, account
         self._quotas = account.quotas
         self.device: Device | None = None
-        self.lanes: dict[int, Lane] = {}
+        self.lanes: dict[int, NodeLane] = {}
         self._tables = Tables(account)
         self._ending = threading.Event()  # set before the lanes stop; ends their waits for bytes
         self._closed: dict[int, None] = {}  # numbers of queues that have ended
@@ -196,7 +196,7 @@ class Session:
         count = 1
         if name == "run":
             fields["count"] = count = min(max(1, value - lane.given), MOST_RUNS)
-        work: Work | Exception
+        work: LaneWork | Exception
         try:
             work = _WORK[name](self, lane, done, **fields)
         except Exception as error:
@@ -204,7 +204,7 @@ class Session:
             work = error
         lane.give(value, work, count)
 
-    def _close_queue(self, lane: Lane, reply: int) -> None:
+    def _close_queue(self, lane: NodeLane, reply: int) -> None:
         try:
             lane.queue.close(END_S)
         except FenceTimeout as error:
@@ -217,10 +217,10 @@ class Session:
             self._reply(answer)
 
     def _submit(
-        self, lane: Lane, done: Callable[[], None], records: bytes | None, transfer: int,
+        self, lane: NodeLane, done: Callable[[], None], records: bytes | None, transfer: int,
         nbytes: int,
-    ) -> Work:  # fmt: skip
-        given = {number: other.given for number, other in self.lanes.items()}
+    ) -> LaneWork:  # fmt: skip
+        newest = {number: other.given for number, other in self.lanes.items()}
         coming = self._coming(records, transfer, nbytes)
 
         def wait_for(number: int, value: int) -> Fence | None:
@@ -228,7 +228,7 @@ class Session:
                 # Nothing to wait for: work of one queue runs in order, and all work of a closed
                 # queue has ended.
                 return None
-            if value > given.get(number, -1):
+            if value > newest.get(number, -1):
                 raise ValueError(f"wait: expected a submitted value of queue {number}, got {value}")
             other = self.lanes.get(number)
             return None if other is None else other.fence(value, SILENT_S + ROOM_S)
@@ -238,7 +238,7 @@ class Session:
 
         return Submission(go, done)
 
-    def _run_prepared(self, lane: Lane, launch: Launch) -> Fence:
+    def _run_prepared(self, lane: NodeLane, launch: Launch) -> Fence:
         run = launch.runs.get(lane.number)
         if run is None:
             run = launch.runs[lane.number] = lane.queue.prepare(
@@ -247,7 +247,9 @@ class Session:
             )  # fmt: skip
         return lane.queue.fence(run())
 
-    def _run_work(self, lane: Lane, done: Callable[[], None], prepared: int, count: int) -> Work:
+    def _run_work(
+        self, lane: NodeLane, done: Callable[[], None], prepared: int, count: int
+    ) -> LaneWork:
         return Runs(partial(self._run_prepared, lane, self._launch(prepared)), count, done)
 
     def _launch(self, number: int) -> Launch:
@@ -257,16 +259,16 @@ class Session:
         return found
 
     def _write(
-        self, lane: Lane, done: Callable[[], None], address: int, data: bytes | None,
+        self, lane: NodeLane, done: Callable[[], None], address: int, data: bytes | None,
         transfer: int, nbytes: int,
-    ) -> Work:  # fmt: skip
+    ) -> LaneWork:  # fmt: skip
         into = self._tables.memory.span("write", address, nbytes)
         coming = self._coming(data, transfer, nbytes)
         return Submission(lambda: lane.queue.write(into, coming()), done)
 
     def _read(
-        self, lane: Lane, done: Callable[[], None], address: int, nbytes: int, transfer: int
-    ) -> Work:
+        self, lane: NodeLane, done: Callable[[], None], address: int, nbytes: int, transfer: int
+    ) -> LaneWork:
         source = self._tables.memory.span("read", address, nbytes)
         room = Room(self.channel, self.account.flight, self._ending, nbytes)
         return Download(self.channel, lane.queue, source, room, transfer, done)
@@ -300,7 +302,7 @@ class Session:
         return {
             "info": to_mapping(opened.info), "clock": self._has_clock(opened),
             "kernels": [name for name in names if opened.provides(name)],
-            "most": self._quotas.plain(),
+            "most": self._quotas.by_name(),
         }  # fmt: skip
 
     @staticmethod
@@ -353,7 +355,7 @@ class Session:
         self._quotas.check("queues", len(self.lanes))
         made: Queue = self._open_device().queue(timing)
         self._closed.pop(queue, None)
-        self.lanes[queue] = Lane(self.channel, queue, made)
+        self.lanes[queue] = NodeLane(self.channel, queue, made)
 
     def _do_prepare(self, prepared: int, record: bytes) -> None:
         if prepared in self._tables.prepared:
@@ -430,7 +432,7 @@ def _nbytes(item: Any) -> int:
     return total
 
 
-_WORK: dict[str, Callable[..., Work]] = {
-    "submit": Session._submit, "run": Session._run_work, "write": Session._write,
-    "read": Session._read,
+_WORK: dict[str, Callable[..., LaneWork]] = {
+    "submit": NodeSession._submit, "run": NodeSession._run_work, "write": NodeSession._write,
+    "read": NodeSession._read,
 }  # fmt: skip

@@ -29,7 +29,7 @@ ALIGNMENT = 64
 GAP = 4096  # bytes between allocations: a small overrun reaches no other allocation
 
 
-class Memory:
+class Allocations:
     """All allocations of a session."""
 
     def __init__(self, account: Account) -> None:
@@ -153,7 +153,7 @@ class Tables:
 
     def __init__(self, account: Account) -> None:
         self.quotas = account.quotas
-        self.memory = Memory(account)
+        self.memory = Allocations(account)
         self.kernels: dict[int, Kernel] = {}
         self.prepared: dict[int, Launch] = {}
         self._next_kernel = 1

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from sparkle_drv import plugin
 from sparkle_drv.cluster.remote import hosts
-from sparkle_drv.cluster.remote.line import Line, Work
+from sparkle_drv.cluster.remote.line import RemoteTimeline, RemoteWork
 from sparkle_drv.cluster.remote.mirror import Mirrors
-from sparkle_drv.cluster.remote.session import Session, head
+from sparkle_drv.cluster.remote.session import ClientSession, head
 from sparkle_drv.cluster.remote.transfers import Transfers
 from sparkle_drv.cluster.wire.dataclass_codec import from_mapping, to_mapping
 from sparkle_drv.cluster.wire.requests import INLINE, MOST_IMAGE, MOST_RECORDS
-from sparkle_drv.cluster.wire.values import Damaged, Field, checked
+from sparkle_drv.cluster.wire.values import Damaged, WireField, checked
 from sparkle_drv.core import settings as environment
 from sparkle_drv.errors import (
     DeviceLost,
@@ -45,17 +45,18 @@ _MOST_NBYTES = 1 << 62
 # Counts of the node that `live_counts` leaves out: bytes of requests and transfers on their way.
 _PASSING = ("waiting", "flight")
 _OPENED = {
-    "info": Field(dict, 0, 64), "kernels": Field(list, 0, 1 << 16), "clock": Field(bool),
-    "most": Field(dict, 0, 64, optional=True),
+    "info": WireField(dict, 0, 64), "kernels": WireField(list, 0, 1 << 16),
+    "clock": WireField(bool), "most": WireField(dict, 0, 64, optional=True),
 }  # fmt: skip
-_ALLOCATED = {"address": Field(int, 0)}
+_ALLOCATED = {"address": WireField(int, 0)}
 _LOADED = {
-    "kernel": Field(int, 1, 2**53), "form": Field(str, 1, 16), "resources": Field(dict, 0, 64),
-    "groups": Field(list, 0, 8), "group_size": Field((list, type(None)), 3, 3),
+    "kernel": WireField(int, 1, 2**53), "form": WireField(str, 1, 16),
+    "resources": WireField(dict, 0, 64), "groups": WireField(list, 0, 8),
+    "group_size": WireField((list, type(None)), 3, 3),
 }  # fmt: skip
 
 
-class _Block(NamedTuple):
+class _RemoteBlock(NamedTuple):
     address: int
     memory: Memory
 
@@ -66,7 +67,7 @@ class RemoteBackend:
     takes_threads = True
 
     def __init__(
-        self, session: Session, info: DeviceInfo, kernels: Sequence[str], clock: bool,
+        self, session: ClientSession, info: DeviceInfo, kernels: Sequence[str], clock: bool,
         release: Callable[[], None],
     ) -> None:  # fmt: skip
         self.info = info
@@ -144,17 +145,17 @@ class RemoteBackend:
         )
 
     def _start(
-        self, line: Line, given: plugin.Given, awaited: Sequence[plugin.Work]
+        self, line: RemoteTimeline, commands: plugin.Given, awaited: Sequence[plugin.Work]
     ) -> plugin.Work:
         session = self._session
         session.check()
-        if given.prepared and (given.kept or self._prepared(line, given)):
-            value = session.run(line, given.kept, again=True)
+        if commands.prepared and (commands.kept or self._prepared(line, commands)):
+            value = session.run(line, commands.kept, again=True)
         else:
-            value = self._submit(line, self._lasting(given))
-        return Work(line, value, len(given), self._mirrors)
+            value = self._submit(line, self._lasting(commands))
+        return RemoteWork(line, value, len(commands), self._mirrors)
 
-    def _submit(self, line: Line, data: bytes) -> int:
+    def _submit(self, line: RemoteTimeline, data: bytes) -> int:
         session, transfer = self._session, 0
         if len(data) > MOST_RECORDS:
             words = f"expected at most {MOST_RECORDS} bytes of records, got {len(data)}"
@@ -166,33 +167,33 @@ class RemoteBackend:
             line, "submit", records=None if transfer else data, transfer=transfer, nbytes=len(data)
         )
 
-    def _lasting(self, given: plugin.Given) -> bytes:
-        """Returns the command records of `given`, except waits for queues that are closed. All work
-        of those queues has ended, so nothing is left to wait for.
+    def _lasting(self, commands: plugin.Given) -> bytes:
+        """Returns the command records of `commands`, except waits for queues that are closed. All
+        work of those queues has ended, so nothing is left to wait for.
         """
-        if all(self._session.has(wait.queue) for wait in given.waits):
-            return given.data
-        gone = [
-            at for at, command in zip(given.offsets, given, strict=True)
+        if all(self._session.has(wait.queue) for wait in commands.waits):
+            return commands.data
+        dropped = [
+            at for at, command in zip(commands.offsets, commands, strict=True)
             if isinstance(command, plugin.Wait) and not self._session.has(command.queue)
         ]  # fmt: skip
-        return b"".join(r for at, _, r in plugin.records.split(given.data) if at not in gone)
+        return b"".join(r for at, _, r in plugin.records.split(commands.data) if at not in dropped)
 
-    def _prepared(self, line: Line, given: plugin.Given) -> bool:
+    def _prepared(self, line: RemoteTimeline, commands: plugin.Given) -> bool:
         """Asks the node, at the first call, to store the command record of a prepared launch.
-        Returns whether the launch can name the stored record. If so, `given.kept` is the packed
-        request that runs it.
+        Returns whether the launch can name the stored record. If so, `commands.kept` is the
+        packed request that runs it.
         """
         session = self._session
-        if given.kept is None:
-            given.kept = b""
-            if len(given.data) > INLINE:
+        if commands.kept is None:
+            commands.kept = b""
+            if len(commands.data) > INLINE:
                 return False
             number = session.number()
-            given.kept = head(line, "run", prepared=number)
-            forget = weakref.finalize(given, session.post_later, "forget", prepared=number)
+            commands.kept = head(line, "run", prepared=number)
+            forget = weakref.finalize(commands, session.post_later, "forget", prepared=number)
             forget.atexit = False
-            kept = weakref.ref(given)
+            kept = weakref.ref(commands)
 
             # Called if the node refuses to keep the record, because a quota is full. Each launch
             # then sends the record.
@@ -201,8 +202,8 @@ class RemoteBackend:
                 if (there := kept()) is not None:
                     there.kept = b""
 
-            session.ask_later("prepare", refused, prepared=number, record=given.data)
-        return bool(given.kept)
+            session.ask_later("prepare", refused, prepared=number, record=commands.data)
+        return bool(commands.kept)
 
     # Memory
 
@@ -213,13 +214,13 @@ class RemoteBackend:
                 f"{uri}: alloc: expected at most {_MOST_NBYTES} bytes, got {nbytes}"
             )
         reply = self._ask("alloc", _ALLOCATED, nbytes=nbytes, memory=memory.value)
-        return plugin.Allocation(_Block(reply["address"], memory), reply["address"])
+        return plugin.Allocation(_RemoteBlock(reply["address"], memory), reply["address"])
 
-    def free(self, handle: _Block) -> None:
+    def free(self, handle: _RemoteBlock) -> None:
         self._mirrors.forget(handle.address)
         self._session.post_later("free", address=handle.address)
 
-    def map(self, handle: _Block, nbytes: int) -> Any:
+    def map(self, handle: _RemoteBlock, nbytes: int) -> Any:
         if handle.memory is Memory.DEVICE:
             raise ValueError(
                 f"map: expected Memory.HOST, since the host cannot reach memory of {self.info.uri};"
@@ -232,7 +233,7 @@ class RemoteBackend:
             f"wrap: {self.info.uri} is on another machine; copy the array with Device.array"
         )
 
-    def export(self, handle: _Block) -> NoReturn:
+    def export(self, handle: _RemoteBlock) -> NoReturn:
         raise NotImplementedError(
             f"export: expected memory of this machine, got memory of {self.info.uri}"
         )
@@ -285,24 +286,24 @@ class RemoteBackend:
     def timestamp(self) -> int:
         if not self._clock:
             raise SparkleError(f"{self.info.uri}: the device has no clock")
-        return int(self._ask("timestamp", {"ns": Field(int)})["ns"])
+        return int(self._ask("timestamp", {"ns": WireField(int)})["ns"])
 
     def sensors(self) -> dict[str, float]:
-        found = self._ask("sensors", {"sensors": Field(dict, 0, 256)})["sensors"]
+        found = self._ask("sensors", {"sensors": WireField(dict, 0, 256)})["sensors"]
         return {str(k): float(v) for k, v in found.items() if type(v) in (int, float)}
 
     def live_counts(self) -> dict[str, int]:
         with contextlib.suppress(DeviceLost):
             if not self._closed and not self._queues.forked:
                 self._session.settle()
-                counts = self._ask("counts", {"counts": Field(dict, 0, 64)})["counts"]
+                counts = self._ask("counts", {"counts": WireField(dict, 0, 64)})["counts"]
                 return {
                     str(k): n for k, n in counts.items() if type(n) is int and k not in _PASSING
                 }
         return {}
 
-    def _ask(self, do: str, fields: dict[str, Field], **given: Any) -> dict[str, Any]:
-        reply = self._session.ask(do, **given)
+    def _ask(self, do: str, fields: dict[str, WireField], **arguments: Any) -> dict[str, Any]:
+        reply = self._session.ask(do, **arguments)
         try:
             return checked(reply, fields, do)
         except Damaged as error:
@@ -337,7 +338,7 @@ def _refuses(entry: plugin.Entry, dispatch: plugin.Dispatch) -> str:
 
 
 def _opened(
-    session: Session, device: str, settings: plugin.Settings
+    session: ClientSession, device: str, settings: plugin.Settings
 ) -> tuple[DeviceInfo, list[str], bool]:
     """Opens the device at the node. Returns its description, the names of its kernels, and whether
     it has a clock. Raises DeviceNotFound if the node has no such device, or for a damaged answer.

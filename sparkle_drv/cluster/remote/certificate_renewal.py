@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Any
 
-from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.remote.session import ClientSession
 from sparkle_drv.cluster.transport.base import Stalled
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, files, identity, renewal
@@ -31,13 +31,13 @@ class Renewing:
         """This machine's identity, with its newest certificate."""
         self._home, self._engine = str(own.folder.parent), engine
         self._has_ca = (own.folder / files.CA_KEY).exists()
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[ClientSession] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._said = ""
         threading.Thread(target=self._run, name="sparkle-renew", daemon=True).start()
 
-    def add(self, session: Session) -> None:
+    def add(self, session: ClientSession) -> None:
         """Adds a session, which may then carry renewal requests and grants."""
         with self._lock:
             self._sessions.add(session)
@@ -63,29 +63,29 @@ class Renewing:
         """Returns the identity from the files, which another process may have renewed. Renews the
         certificate first if that is due.
         """
-        found = identity.read(self._home)
-        if not renewal.due(found):
-            return found
+        own = identity.read(self._home)
+        if not renewal.due(own):
+            return own
         if self._has_ca:
-            return renewal.renew(found)
+            return renewal.renew(own)
         with self._lock:
             sessions = list(self._sessions)
         why = "no session is open"
         for session in sessions:
             try:
-                reply = session.ask("renew", ANSWER_S, request=renewal.renewal_request(found))
-                return renewal.renewal_take(found, reply.get("grant"))
+                reply = session.ask("renew", ANSWER_S, request=renewal.renewal_request(own))
+                return renewal.renewal_take(own, reply.get("grant"))
             except SparkleError as error:
                 why = str(error)
-        self._say(f"{found.name}: the certificate is not renewed: {why}")
-        return found
+        self._say(f"{own.name}: the certificate is not renewed: {why}")
+        return own
 
-    def _asked(self, session: Session | None, request: dict[str, Any]) -> None:
+    def _asked(self, session: ClientSession | None, request: dict[str, Any]) -> None:
         threading.Thread(
             target=self._grant, args=(session, request), name="sparkle-grant", daemon=True
         ).start()
 
-    def _grant(self, session: Session | None, request: dict[str, Any]) -> None:
+    def _grant(self, session: ClientSession | None, request: dict[str, Any]) -> None:
         if session is None:
             return
         keys = session.channel.keys

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparkle_drv.cluster.channel.endpoint import Caller, Endpoint
+from sparkle_drv.cluster.channel.endpoint import ClientHandshake, Endpoint
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.remote.session import ClientSession
 from sparkle_drv.errors import DeviceNotFound
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Dialed(NamedTuple):
     """The endpoint of a connection to one address."""
 
     endpoint: Endpoint
-    caller: Callable[[str], Caller]
+    caller: Callable[[str], ClientHandshake]
     """Makes a handshake with a node of that name."""
     renewing: Renewing | None = None
 
@@ -108,7 +108,7 @@ _lock = threading.Lock()
 _inherited: list[Any] = []
 
 
-def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None]]:
+def connect(home: str, host: Host, uri: str) -> tuple[ClientSession, Callable[[], None]]:
     """Connects to a node. Returns a session, and a function to call once when the session is over.
     `uri` names the device in errors. Raises Refused if the node refuses the session or does not
     answer.
@@ -126,7 +126,7 @@ def connect(home: str, host: Host, uri: str) -> tuple[Session, Callable[[], None
     except BaseException:
         _release(key, shared)
         raise
-    session = Session(channel, uri)
+    session = ClientSession(channel, uri)
     if there.renewing is not None:
         there.renewing.add(session)
     return session, lambda: _release(key, shared)

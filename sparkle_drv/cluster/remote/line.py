@@ -1,4 +1,4 @@
-"""Line: the client's state of one queue of the node. Work: one submission to this queue."""
+"""RemoteTimeline: the client's state of one queue of the node. RemoteWork: one submission to it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Read:
 
     __slots__ = ("into", "line", "value")
 
-    def __init__(self, line: Line, value: int, into: memoryview) -> None:
+    def __init__(self, line: RemoteTimeline, value: int, into: memoryview) -> None:
         self.line, self.value, self.into = line, value, into
 
 
-class Line:
+class RemoteTimeline:
     """The client's state of one queue of the node. `lock` is the session's lock, which guards all
     state that reports of the node change.
     """
@@ -92,26 +92,28 @@ class Line:
         return self._times.pop(value, None)
 
 
-def _fields(given: Any, *kinds: type) -> Any:
-    if type(given) is not list or [type(one) for one in given] != list(kinds):
+def _fields(entry: Any, *kinds: type) -> Any:
+    if type(entry) is not list or [type(field) for field in entry] != list(kinds):
         wanted = ", ".join(kind.__name__ for kind in kinds)
         raise Damaged(f"timeline: faults, times: expected entries of ({wanted}), got another value")
-    return given
+    return entry
 
 
 class CatchesUp(Protocol):
     """The method of `Mirrors` (mirror.py) that says whether local copies are up to date."""
 
-    def caught_up(self, line: Line, value: int) -> bool:
+    def caught_up(self, line: RemoteTimeline, value: int) -> bool:
         """Returns whether all mirrors contain the results of the queue's submission `value`."""
 
 
-class Work:
+class RemoteWork:
     """One submission, as a plugin.Work. Reports of the node say whether it has ended."""
 
     __slots__ = ("_commands", "_line", "_mirrors", "_posted_s", "_rc", "_value", "_words")
 
-    def __init__(self, line: Line, value: int, commands: int, mirrors: CatchesUp | None) -> None:
+    def __init__(
+        self, line: RemoteTimeline, value: int, commands: int, mirrors: CatchesUp | None
+    ) -> None:
         self._line, self._value, self._commands, self._mirrors = line, value, commands, mirrors
         self._posted_s = time.monotonic()
         self._rc: int | None = None

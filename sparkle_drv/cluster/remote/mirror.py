@@ -15,8 +15,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sparkle_drv.cluster.remote.line import Line
-from sparkle_drv.cluster.remote.session import SILENT_S, Session
+from sparkle_drv.cluster.remote.line import RemoteTimeline
+from sparkle_drv.cluster.remote.session import SILENT_S, ClientSession
 from sparkle_drv.errors import DeviceLost
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ class Mirror:
 class Mirrors:
     """The mirrors of one open device."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._lock = threading.Lock()
         self._mirrors: dict[int, Mirror] = {}
-        self._line: Line | None = None
-        self._merged: dict[Line, int] = {}
-        self._coming: tuple[int, dict[Line, int]] | None = None
+        self._line: RemoteTimeline | None = None
+        self._merged: dict[RemoteTimeline, int] = {}
+        self._coming: tuple[int, dict[RemoteTimeline, int]] | None = None
         """(the value that ends the reads in progress, line -> the value that they include)."""
 
     def __bool__(self) -> bool:
@@ -124,19 +124,19 @@ class Mirrors:
         """
         with self._lock:
             for address, mirror in list(self._mirrors.items()):
-                # `held` is read before `changes`. The caller may drop its array of the mirror in
+                # `in_use` is read before `changes`. The caller may drop its array of the mirror in
                 # between. Then the mirror is kept, and the next `send` sends the last changes.
-                held = mirror.held
+                in_use = mirror.held
                 for at, data in mirror.changes(0 if working else NEAR):
                     value = upload(address + at, data.data)
                     if value < 0:
                         return value
                     mirror.base[at : at + data.nbytes] = data
-                if not held:
+                if not in_use:
                     self._mirrors.pop(address, None)
         return 0
 
-    def caught_up(self, line: Line, value: int) -> bool:
+    def caught_up(self, line: RemoteTimeline, value: int) -> bool:
         """Returns whether every mirror contains the results of `line`'s submission `value`. If
         not, starts a download into all mirrors. Never blocks.
         """
@@ -160,7 +160,7 @@ class Mirrors:
             self._lock.release()
         return False
 
-    def closed(self, line: Line) -> None:
+    def closed(self, line: RemoteTimeline) -> None:
         """Forgets a queue that has ended."""
         self._merged.pop(line, None)
 

@@ -1,5 +1,5 @@
-"""Session: the client's requests to one device of a node, and the node's replies. The node also
-sends reports that nobody asked for ("news"), which wake waiting threads.
+"""ClientSession: the client's requests to one device of a node, and the node's replies. The node
+also sends reports that nobody asked for ("news"), which wake waiting threads.
 
 Finalizers use `post_later`, since a finalizer may run while its thread holds a lock.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.remote.line import Line, Read
+from sparkle_drv.cluster.remote.line import Read, RemoteTimeline
 from sparkle_drv.cluster.wire.requests import MOST_RUNS, parse_item
 from sparkle_drv.cluster.wire.values import Damaged, pack
 from sparkle_drv.errors import (
@@ -50,14 +50,14 @@ _VALUE, _U64 = struct.Struct(">BQ"), 0xCF
 _Reply = dict[str, Any] | None
 
 
-def head(line: Line, do: str, **fields: Any) -> bytes:
-    """Packs a submission without its last field, the timeline value. `Session.run` appends the
-    value.
+def head(line: RemoteTimeline, do: str, **fields: Any) -> bytes:
+    """Packs a submission without its last field, the timeline value. `ClientSession.run` appends
+    the value.
     """
     return pack({"do": do, "queue": line.number, **fields, "value": 0})[:-1]
 
 
-class Session:
+class ClientSession:
     """The client's end of the session of one open device. Any thread may call any method."""
 
     def __init__(self, channel: Channel, uri: str) -> None:
@@ -75,7 +75,7 @@ class Session:
         # its own thread holds the lock.
         self._changed = threading.Condition()
         self._news = 0
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, RemoteTimeline] = {}
         self._closing: dict[int, int] = {}
         self._reads: dict[int, Read] = {}
         channel.deliver, channel.lost = self._deliver, self._lost
@@ -102,11 +102,11 @@ class Session:
             # arrive, because the other end has acknowledged all frames. So `flush` sends the item.
             self.channel.flush()
 
-    def give(self, line: Line, do: str, **fields: Any) -> int:
+    def give(self, line: RemoteTimeline, do: str, **fields: Any) -> int:
         """Sends a submission and returns its timeline value."""
         return self.run(line, head(line, do, **fields))
 
-    def run(self, line: Line, packed: bytes, again: bool = False) -> int:
+    def run(self, line: RemoteTimeline, packed: bytes, again: bool = False) -> int:
         """Sends the submission `packed`, which `head` made, and returns its timeline value.
 
         With `again`, `packed` is a "run" request. It may replace an equal request that was queued
@@ -177,9 +177,9 @@ class Session:
 
     # Queues
 
-    def open_line(self, timing: bool, wait: bool = True) -> Line:
+    def open_line(self, timing: bool, wait: bool = True) -> RemoteTimeline:
         """Opens a queue at the node. Raises SparkleError if the node opens none."""
-        line = Line(self.number(), timing, self._changed)
+        line = RemoteTimeline(self.number(), timing, self._changed)
         if wait:
             self.settle()  # the node's quota counts a closed queue until all of its work has ended
             self.ask("queue", queue=line.number, timing=timing)
@@ -188,7 +188,7 @@ class Session:
         self._lines[line.number] = line
         return line
 
-    def close_line(self, line: Line) -> None:
+    def close_line(self, line: RemoteTimeline) -> None:
         """Closes a queue whose work has ended; idempotent."""
         if self._lines.pop(line.number, None) is None:
             return
@@ -214,7 +214,7 @@ class Session:
         """Returns whether the queue of that number is open."""
         return number in self._lines
 
-    def read(self, line: Line, address: int, into: memoryview) -> int:
+    def read(self, line: RemoteTimeline, address: int, into: memoryview) -> int:
         """Submits a download into `into` and returns the value that the queue reaches after it."""
         read = Read(line, line.submitted + 1, into)
         transfer = self.number()

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from sparkle_drv import plugin
-from sparkle_drv.cluster.remote.line import Line, Work
+from sparkle_drv.cluster.remote.line import RemoteTimeline, RemoteWork
 from sparkle_drv.cluster.remote.mirror import Mirrors
-from sparkle_drv.cluster.remote.session import Session
+from sparkle_drv.cluster.remote.session import ClientSession
 from sparkle_drv.cluster.wire.requests import INLINE
 
 PIECE = 8 << 20
@@ -30,7 +30,7 @@ STUCK_S = 30.0
 class Transfers:
     """The transfers of one open device."""
 
-    def __init__(self, session: Session, queues: plugin.Queues, mirrors: Mirrors) -> None:
+    def __init__(self, session: ClientSession, queues: plugin.Queues, mirrors: Mirrors) -> None:
         self._session, self._queues, self._mirrors = session, queues, mirrors
         # Buffers for copies of uploaded data. They are reused, since to allocate one costs more
         # than the copy into it.
@@ -64,7 +64,7 @@ class Transfers:
                 break
         return value
 
-    def _given(self, queue: plugin.Timeline, start: Callable[[Line], plugin.Work]) -> int:
+    def _given(self, queue: plugin.Timeline, start: Callable[[RemoteTimeline], plugin.Work]) -> int:
         channel, end_s = self._session.channel, time.monotonic() + FULL_S
         while channel.unsent() >= UNDER_WAY and not channel.ended:
             if time.monotonic() >= end_s:
@@ -73,7 +73,7 @@ class Transfers:
             time.sleep(0.001)
         return self._queues.give(queue, start)
 
-    def _write(self, address: int, data: memoryview, line: Line) -> plugin.Work:
+    def _write(self, address: int, data: memoryview, line: RemoteTimeline) -> plugin.Work:
         session, transfer, inline = self._session, 0, None
         session.check()
         if data.nbytes <= INLINE:
@@ -88,12 +88,12 @@ class Transfers:
         value = session.give(
             line, "write", address=address, data=inline, transfer=transfer, nbytes=data.nbytes
         )
-        return Work(line, value, 0, self._mirrors)
+        return RemoteWork(line, value, 0, self._mirrors)
 
     def _back(self, piece: bytearray) -> None:
         if len(self._pieces) < UNDER_WAY:
             self._pieces.append(piece)
 
-    def _read(self, address: int, out: memoryview, line: Line) -> plugin.Work:
+    def _read(self, address: int, out: memoryview, line: RemoteTimeline) -> plugin.Work:
         self._session.check()
-        return Work(line, self._session.read(line, address, out), 0, self._mirrors)
+        return RemoteWork(line, self._session.read(line, address, out), 0, self._mirrors)

@@ -50,7 +50,7 @@ def rules(node: bool) -> dict[str, Any]:
     everything = _rule("everything", [KEYS], ["ingress", "egress"], _MESSAGES)
     if not node:  # its only link leads to a node
         return _setting([everything], [{"id": "all"}], [("all", ["everything"])])
-    made = [
+    rows = [
         everything,
         _rule("watch", [token_key("*", "*")], ["ingress"], ["declare_liveliness_subscriber"]),
         _rule("see", [token_key("*", "*")], ["egress"], ["liveliness_token"]),
@@ -64,10 +64,10 @@ def rules(node: bool) -> dict[str, Any]:
     for name in CLIENTS:
         own = client_endpoint(name, "$*")
         keys = [message_key(own, "*", "*"), message_key("*", own, "*"), token_key(own, "*")]
-        made.append(_rule(name, keys, ["ingress", "egress"], _MESSAGES))
+        rows.append(_rule(name, keys, ["ingress", "egress"], _MESSAGES))
         subjects.append({"id": name, "cert_common_names": [name]})
         policies.append((name, [name, "watch", "see"]))
-    return _setting(made, subjects, policies)
+    return _setting(rows, subjects, policies)
 
 
 def _rule(
@@ -80,14 +80,14 @@ def _rule(
 
 
 def _setting(
-    made: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
     subjects: list[dict[str, Any]],
     policies: list[tuple[str, list[str]]],
 ) -> dict[str, Any]:
     return {
         "enabled": True,
         "default_permission": "deny",
-        "rules": made,
+        "rules": rows,
         "subjects": subjects,
         "policies": [{"rules": names, "subjects": [subject]} for subject, names in policies],
     }

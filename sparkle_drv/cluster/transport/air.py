@@ -23,11 +23,11 @@ from functools import partial
 
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.base import (
-    Lane,
     Message,
+    MessageLane,
+    MessageTransport,
     Receive,
     Seen,
-    Transport,
     check_message,
     check_name,
 )
@@ -58,14 +58,14 @@ class Air:
         self.delay_s, self.lease_s = delay_s, lease_s
         self._lock = threading.Condition()
         self._ends: dict[str, _End] = {}
-        self._links: dict[tuple[str, str, Lane], _Link] = {}
-        self._later: list[tuple[float, int, Lane, Action]] = []
-        self._ready: dict[Lane, deque[Action]] = {lane: deque() for lane in Lane}
+        self._links: dict[tuple[str, str, MessageLane], _LossyLink] = {}
+        self._later: list[tuple[float, int, MessageLane, Action]] = []
+        self._ready: dict[MessageLane, deque[Action]] = {lane: deque() for lane in MessageLane}
         self._count = itertools.count()
         self._thread: threading.Thread | None = None
         self._asleep = False
 
-    def endpoint(self, name: str) -> Transport:
+    def endpoint(self, name: str) -> MessageTransport:
         """Returns a new endpoint. Other endpoints see it once it is started."""
         return _End(self, check_name(name))
 
@@ -103,7 +103,7 @@ class Air:
             vars(end).update(how)
             end.failures += 1
             due = time.monotonic() + self.lease_s
-            self._put(due, Lane.CONTROL, partial(self._expire, end, end.failures))
+            self._put(due, MessageLane.CONTROL, partial(self._expire, end, end.failures))
 
     def _mend(self, name: str, **how: bool) -> None:
         with self._lock:
@@ -115,7 +115,7 @@ class Air:
             end.lost = False
             kept, end.kept = end.kept, []
             for action in kept:
-                self._put(0.0, Lane.CONTROL, action)
+                self._put(0.0, MessageLane.CONTROL, action)
             self._look()
 
     def _expire(self, end: _End, failure: int) -> None:
@@ -142,9 +142,9 @@ class Air:
                 alive = other is not None and not other.lost and not end.lost
                 if alive is not told:
                     end.watched[name] = alive
-                    self._put(0.0, Lane.CONTROL, partial(self._tell, end, name, alive))
+                    self._put(0.0, MessageLane.CONTROL, partial(self._tell, end, name, alive))
 
-    def _send(self, source: _End, to: str, lane: Lane, message: Message) -> None:
+    def _send(self, source: _End, to: str, lane: MessageLane, message: Message) -> None:
         with self._lock:
             if source.gone or source.cut:
                 return
@@ -152,11 +152,11 @@ class Air:
                 dues = [0.0]
             else:
                 key = source.name, to, lane
-                dues = self._links.setdefault(key, _Link(self, key)).fates()
+                dues = self._links.setdefault(key, _LossyLink(self, key)).fates()
             for due in dues:
                 self._put(due, lane, partial(self._leave, source, to, message))
 
-    def _put(self, due: float, lane: Lane, action: Action) -> None:
+    def _put(self, due: float, lane: MessageLane, action: Action) -> None:
         """Schedules the call `action`, such as the delivery of a message. It is made at the time
         `due` of the monotonic clock, or now if `due` is 0. The caller holds the lock.
         """
@@ -171,7 +171,7 @@ class Air:
             self._lock.notify()
 
     def _run(self) -> None:
-        control, bulk = self._ready[Lane.CONTROL], self._ready[Lane.BULK]
+        control, bulk = self._ready[MessageLane.CONTROL], self._ready[MessageLane.BULK]
         while True:
             with self._lock:
                 wait_s = self._ripen()
@@ -232,7 +232,7 @@ class Air:
 
 
 class _End:
-    """One endpoint, which implements Transport."""
+    """One endpoint, which implements MessageTransport."""
 
     def __init__(self, air: Air, name: str) -> None:
         self.name = name
@@ -246,11 +246,11 @@ class _End:
         self.cut = self.stopped = self.lost = self.gone = False
         self.failures = 0
 
-    def start(self, receive: Receive, seen: Seen) -> None:
+    def start(self, receive: Receive, on_presence: Seen) -> None:
         with self._air._lock:
             if self.name in self._air._ends:
                 raise Refused(f"expected one node of each name, got a second {self.name!r}")
-            self.receive, self.seen = receive, seen
+            self.receive, self.seen = receive, on_presence
             self._air._ends[self.name] = self
             self._air._look()
 
@@ -263,7 +263,7 @@ class _End:
         with self._air._lock:
             self.watched.pop(name, None)
 
-    def send(self, to: str, lane: Lane, message: Message) -> None:
+    def send(self, to: str, lane: MessageLane, message: Message) -> None:
         check_message(message)
         self._air._send(self, to, lane, message)
 
@@ -272,12 +272,12 @@ class _End:
             self._air._gone(self)
 
 
-class _Link:
+class _LossyLink:
     """Decides at random which messages of one sender, receiver and lane are lost, repeated or
     delayed.
     """
 
-    def __init__(self, air: Air, key: tuple[str, str, Lane]) -> None:
+    def __init__(self, air: Air, key: tuple[str, str, MessageLane]) -> None:
         sender, to, lane = key
         self._air = air
         self._random = random.Random(f"{air.seed} {sender} {to} {lane.value}")

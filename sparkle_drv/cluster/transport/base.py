@@ -36,7 +36,7 @@ def check_message(message: Message) -> None:
         raise ValueError(f"message: expected at most {MOST_NBYTES} bytes, got {len(message)}")
 
 
-class Lane(enum.Enum):
+class MessageLane(enum.Enum):
     """The urgency of a message. Control messages never wait for bulk."""
 
     CONTROL = "c"
@@ -54,27 +54,27 @@ Receive = Callable[[str, Message], None]
 not block or raise."""
 
 Seen = Callable[[str, bool], None]
-"""seen(name, alive): an endpoint has appeared or gone. Called from any thread."""
+"""on_presence(name, alive): an endpoint has appeared or gone. Called from any thread."""
 
 
-class Transport(Protocol):
+class MessageTransport(Protocol):
     """One endpoint of a transport. Any thread may call any method."""
 
     name: str
     """Name of this endpoint."""
 
-    def start(self, receive: Receive, seen: Seen) -> None:
+    def start(self, receive: Receive, on_presence: Seen) -> None:
         """Starts to receive. The caller calls `start` once, before it sends anything."""
 
     def watch(self, name: str) -> None:
-        """Starts reports to `seen` about an endpoint: at once if the endpoint is alive, and each
-        time it comes or goes.
+        """Starts reports to `on_presence` about an endpoint: at once if the endpoint is alive, and
+        each time it comes or goes.
         """
 
     def unwatch(self, name: str) -> None:
-        """Stops reports to `seen` about an endpoint."""
+        """Stops reports to `on_presence` about an endpoint."""
 
-    def send(self, to: str, lane: Lane, message: Message) -> None:
+    def send(self, to: str, lane: MessageLane, message: Message) -> None:
         """Sends one message to the endpoint named `to`. If the link accepts no message within a
         few seconds, raises Stalled. A message to an endpoint that is not alive is lost.
         """

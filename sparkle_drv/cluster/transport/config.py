@@ -42,7 +42,7 @@ bystanders was lost."""
 FILES = ("ca.pem", "cert.pem", "key.pem")
 
 
-class Endpoint(NamedTuple):
+class EndpointAddress(NamedTuple):
     """One checked address of an endpoint."""
 
     protocol: str
@@ -54,35 +54,35 @@ class Endpoint(NamedTuple):
         return f"{self.protocol}/{host}:{self.port}"
 
 
-def endpoint(text: str) -> Endpoint:
+def endpoint(text: str) -> EndpointAddress:
     """Parses "tls/host:port". "tcp/..." is plaintext, which only loopback addresses may use."""
     form = re.fullmatch(r"(tls|tcp)/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253}):([0-9]{1,5})", text)
     if form is None or not 0 < int(form[3]) < 1 << 16:
         raise ValueError(f"expected tls/host:port, got {text[:300]!r}")
-    made = Endpoint(form[1], form[2].strip("[]"), int(form[3]))
+    made = EndpointAddress(form[1], form[2].strip("[]"), int(form[3]))
     return _loopback(made) if made.protocol == "tcp" else made
 
 
-def _loopback(plain: Endpoint) -> Endpoint:
+def _loopback(plain: EndpointAddress) -> EndpointAddress:
     """Returns the endpoint with its address resolved, so that the name cannot mean another host
     later. Raises ValueError if the name stands for any address that is not a loopback address.
     """
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}
+        addresses = {info[4][0] for info in socket.getaddrinfo(plain.host, plain.port)}
     except OSError as error:
         raise ValueError(f"expected tls/host:port, got {plain}: {error.strerror}") from None
-    others = sorted(str(a) for a in found if not ipaddress.ip_address(str(a)).is_loopback)
+    others = sorted(str(a) for a in addresses if not ipaddress.ip_address(str(a)).is_loopback)
     if others:
         raise ValueError(
             f"expected tls/host:port, got {plain}: plaintext is for loopback addresses only, "
             f"not for {others[0]}"
         )
-    return plain._replace(host=str(min(found)))
+    return plain._replace(host=str(min(addresses)))
 
 
 def settings(
-    folder: Path | None, listen: Sequence[Endpoint], connect: Sequence[Endpoint], node: bool,
-    binds: Sequence[str] = (),
+    folder: Path | None, listen: Sequence[EndpointAddress], connect: Sequence[EndpointAddress],
+    node: bool, binds: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Returns Zenoh's configuration as a dict that JSON can express. `folder` has the certificates
     for TLS. `binds` has the local addresses from which a client connects ("": any).
@@ -151,7 +151,7 @@ def settings(
     }
 
 
-def _from(each: Endpoint, bind: str | None) -> list[str]:
+def _from(each: EndpointAddress, bind: str | None) -> list[str]:
     """Returns a node's endpoints for Zenoh: from a local address if `bind` names one, then from any
     other. A client tries the second one if the first one fails, and both when it connects again:
     the local address may then be in use by the old connection.

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport import access, config, probe
 from sparkle_drv.cluster.transport.base import (
-    Lane,
     Message,
+    MessageLane,
     Receive,
     Seen,
     Stalled,
@@ -113,8 +113,8 @@ class Engine:
         self._lock = threading.RLock()
         self._closed = False
 
-    def start(self, receive: Receive, seen: Seen) -> None:
-        self._receive, self._presence = receive, Presence(seen)
+    def start(self, receive: Receive, on_presence: Seen) -> None:
+        self._receive, self._presence = receive, Presence(on_presence)
         _living.add(self)
         try:
             self._open(look=True)
@@ -138,7 +138,7 @@ class Engine:
                 if watched is not None:
                     _bounded(watched.undeclare)
 
-    def send(self, to: str, lane: Lane, message: Message) -> None:
+    def send(self, to: str, lane: MessageLane, message: Message) -> None:
         check_message(message)
         if self._closed:
             raise Stalled("the endpoint is closed")
@@ -233,7 +233,7 @@ class Engine:
         if look and self._connect and self._node:
             self._look(session, self._token(session))
 
-    def _probe(self, where: config.Endpoint, timeout_s: float) -> probe.Answer:
+    def _probe(self, where: config.EndpointAddress, timeout_s: float) -> probe.Answer:
         # A node's Zenoh connects to all its addresses, again and again: from any port.
         return probe.ask(where, self._folder, timeout_s, tell_port=not self._node)
 
@@ -257,7 +257,7 @@ class Engine:
         interpreter does not wait for them.
         """
         keep = self._declared.append
-        for lane in Lane:
+        for lane in MessageLane:
             key = access.message_key(self.name, "*", lane.value)
             keep(session.declare_subscriber(key, self._on_put))
         for name in self._presence.names():
@@ -273,11 +273,11 @@ class Engine:
         """
         there: set[str] = set()
 
-        def told(key: str, alive: bool) -> None:
+        def note(key: str, alive: bool) -> None:
             if not own or key < own:
                 (there.add if alive else there.discard)(key)
 
-        looking = _bounded(lambda: _tokens(session, self.name, told))
+        looking = _bounded(lambda: _tokens(session, self.name, note))
         time.sleep(LOOK_S if self._node else 0)
         until = time.monotonic() + config.LEASE_MS / 1e3 + LOOK_S
         while there and time.monotonic() < until:
@@ -294,10 +294,10 @@ class Engine:
         if not self._closed:
             self._receive(sender, sample.payload.to_bytes())
 
-    def _put(self, key: str, lane: Lane, message: Message) -> None:
+    def _put(self, key: str, lane: MessageLane, message: Message) -> None:
         import zenoh
 
-        session, urgent = self._session, lane is Lane.CONTROL
+        session, urgent = self._session, lane is MessageLane.CONTROL
         how = zenoh.CongestionControl
         try:
             if session is not None:
@@ -323,7 +323,7 @@ class Engine:
     def _about(self) -> str:
         return ", ".join(map(str, (*self._connect, *self._listen))) or "no address"
 
-    def _plainly(self, said: str) -> str:
+    def _plainly(self, message: str) -> str:
         """Returns a one-line message for an error of Zenoh, whose own text names Zenoh's source
         files.
         """
@@ -331,12 +331,12 @@ class Engine:
         for where, why in again:
             if why and not self._node:
                 return f"{where}: {why}"
-        number = re.search(r"os error (\d+)", said)
+        number = re.search(r"os error (\d+)", message)
         if number is not None and self._listen:
-            listens = next((str(e) for e in self._listen if f"{e.host}:{e.port}" in said), "")
+            listens = next((str(e) for e in self._listen if f"{e.host}:{e.port}" in message), "")
             where_text = listens or self._about()
             return f"{where_text}: cannot listen: {os.strerror(int(number[1])).lower()}"
-        first = re.sub(r" at /\S+", "", said.splitlines()[0])[:300]
+        first = re.sub(r" at /\S+", "", message.splitlines()[0])[:300]
         return f"{self._about()}: {first}"
 
 
@@ -349,14 +349,14 @@ def log_links(level: str) -> None:
     zenoh.init_log_from_env_or(level)
 
 
-def _tokens(session: zenoh.Session, name: str, told: Callable[[str, bool], None]) -> Any:
-    """Calls `told(key, alive)` for each liveliness token (Zenoh) that the endpoint `name` has now,
-    and each time that such a token appears or disappears.
+def _tokens(session: zenoh.Session, name: str, on_token: Callable[[str, bool], None]) -> Any:
+    """Calls `on_token(key, alive)` for each liveliness token (Zenoh) that the endpoint `name` has
+    now, and each time that such a token appears or disappears.
     """
     import zenoh
 
     def on_sample(sample: zenoh.Sample) -> None:
-        told(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+        on_token(str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
 
     key = access.token_key(name, "*")
     return session.liveliness().declare_subscriber(key, on_sample, history=True)

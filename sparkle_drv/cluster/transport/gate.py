@@ -196,13 +196,13 @@ class ConnectionGate:
     def _hear(self, guest: _Guest) -> None:
         """Reads what follows a proof: a port, the first message of a Zenoh, or the end."""
         try:
-            said = guest.link.recv(PORT.size + 1)
+            received = guest.link.recv(PORT.size + 1)
         except ssl.SSLWantReadError:
             return
         except OSError:  # an end without TLS's farewell
-            said = b""
-        if len(said) == PORT.size:
-            self._let_in(steering.Peer(guest.address, *PORT.unpack(said)))
+            received = b""
+        if len(received) == PORT.size:
+            self._let_in(steering.Peer(guest.address, *PORT.unpack(received)))
             with contextlib.suppress(OSError):
                 guest.link.send(LET_IN)
         else:
@@ -285,11 +285,11 @@ class ConnectionGate:
 
 
 def _context(folder: Path) -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.verify_mode = ssl.CERT_REQUIRED
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
     ca, certificate, key = (folder / name for name in FILES)
-    made.load_verify_locations(ca)
-    made.load_cert_chain(certificate, key)
-    made.set_alpn_protocols([GATE])
-    return made
+    context.load_verify_locations(ca)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols([GATE])
+    return context

@@ -40,8 +40,8 @@ def hear(say: Callable[[str], None]) -> None:
 def _pass_on(source: int, kept: int, say: Callable[[str], None]) -> None:
     with open(source, "rb") as lines:
         for line in lines:
-            found = _REFUSED.search(_COLOURS.sub("", line.decode("utf-8", "replace")))
-            if found is None:
+            match = _REFUSED.search(_COLOURS.sub("", line.decode("utf-8", "replace")))
+            if match is None:
                 os.write(kept, line)
             else:
-                say(f"refused: a link: {_HINT.sub('', found[1].strip())[:300]}")
+                say(f"refused: a link: {_HINT.sub('', match[1].strip())[:300]}")

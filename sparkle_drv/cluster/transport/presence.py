@@ -17,12 +17,12 @@ HOLD_S = 3.0
 
 
 class Presence:
-    """Turns the liveliness tokens (Zenoh) that appear and disappear into calls of `seen`: one call
-    each time an endpoint comes or goes.
+    """Turns the liveliness tokens (Zenoh) that appear and disappear into calls of `on_presence`:
+    one call each time an endpoint comes or goes.
     """
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen = seen
+    def __init__(self, on_presence: Seen) -> None:
+        self._seen = on_presence
         self._lock = threading.RLock()
         self._tokens: dict[str, set[str]] = {}
         self._told: dict[str, bool] = {}

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from sparkle_drv.cluster.transport.config import FILES, Endpoint
+from sparkle_drv.cluster.transport.config import FILES, EndpointAddress
 from sparkle_drv.cluster.transport.gate import GATE, PORT, REVOKED
 
 ANSWER_S = 2.0
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 def ask(
-    where: Endpoint, folder: Path | None, timeout_s: float, tell_port: bool = False
+    where: EndpointAddress, folder: Path | None, timeout_s: float, tell_port: bool = False
 ) -> Answer:  # fmt: skip
     """Probes an address. With `tell_port`, a gate is told from which port Zenoh will connect.
     Otherwise the gate lets in the whole address.
@@ -71,7 +71,7 @@ def ask(
     try:
         with socket.create_connection((where.host, where.port), timeout_s) as raw:
             if where.protocol == "tcp":
-                return Answer(_plain(raw))
+                return Answer(_probe_plain(raw))
             raw.settimeout(max(0.01, until - time.monotonic()))
             spoken = "; does it speak TLS?"
             with _context(folder).wrap_socket(raw, server_hostname=where.host) as link:
@@ -114,14 +114,14 @@ def _announced(link: ssl.SSLSocket, tell_port: bool) -> Answer:
 
 
 def _context(folder: Path | None) -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.set_alpn_protocols([GATE])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols([GATE])
     if folder is not None:
         ca, certificate, key = (folder / name for name in FILES)
-        made.load_verify_locations(ca)
-        made.load_cert_chain(certificate, key)
-    return made
+        context.load_verify_locations(ca)
+        context.load_cert_chain(certificate, key)
+    return context
 
 
 def _said(link: ssl.SSLSocket) -> str | None:
@@ -139,7 +139,7 @@ def _said(link: ssl.SSLSocket) -> str | None:
     return None
 
 
-def _plain(raw: socket.socket) -> str | None:
+def _probe_plain(raw: socket.socket) -> str | None:
     """Sends two zero bytes. A port that expects TLS answers them with a TLS alert. Then the
     function returns an error that says so, otherwise None.
     """

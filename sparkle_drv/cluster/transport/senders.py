@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sparkle_drv.cluster.transport.base import Lane, Message, Stalled
+from sparkle_drv.cluster.transport.base import Message, MessageLane, Stalled
 
 WATCHDOG_S = 4.0
 """Seconds after which the sending of a message counts as stalled."""
@@ -23,7 +23,7 @@ SLOW_S = 0.05
 ROOM = 1024
 """Control messages that may wait for the thread."""
 
-Put = Callable[[str, Lane, Message], None]
+Put = Callable[[str, MessageLane, Message], None]
 
 
 class Senders:
@@ -41,7 +41,7 @@ class Senders:
     def start(self) -> None:
         threading.Thread(target=self._run, name="send-control", daemon=True).start()
 
-    def send(self, key: str, lane: Lane, message: Message) -> None:
+    def send(self, key: str, lane: MessageLane, message: Message) -> None:
         """Sends a message.
 
         Raises Stalled if a bulk message, this one or an earlier one, takes too long to send: longer
@@ -53,7 +53,7 @@ class Senders:
             raise Stalled(
                 f"expected room for a message in the link within {self._watchdog_s:g} s, got none"
             )
-        if lane is Lane.BULK:
+        if lane is MessageLane.BULK:
             self._put_bulk(key, message, self._watchdog_s - takes_s)
         elif takes_s < SLOW_S:
             self._put(key, lane, message)
@@ -78,7 +78,7 @@ class Senders:
             )
         try:
             self._began = time.monotonic()
-            self._put(key, Lane.BULK, message)
+            self._put(key, MessageLane.BULK, message)
         finally:
             self._began = 0.0
             self._bulk.release()
@@ -91,6 +91,6 @@ class Senders:
             for key, message in taken:
                 if self._ended:
                     return
-                self._put(key, Lane.CONTROL, message)
+                self._put(key, MessageLane.CONTROL, message)
             if self._ended:
                 return

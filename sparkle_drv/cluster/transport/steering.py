@@ -42,7 +42,7 @@ def program(peers: Iterable[Peer]) -> list[Instruction]:
     """Returns a classic BPF program, which gives Zenoh the connections of these peers, and all
     others to the other socket.
     """
-    made: list[Instruction] = []
+    instructions: list[Instruction] = []
     for address, port in peers:
         version = 4 if len(address) == 4 else 6
         tests: list[tuple[int, int, int]] = [
@@ -54,30 +54,30 @@ def program(peers: Iterable[Peer]) -> list[Instruction]:
         # A test that fails jumps behind this peer: over the tests that follow it, two instructions
         # each, and the return.
         over = 2 * len(tests) + 1
-        made += [(_LOAD_BYTE, 0, 0, _NETWORK), (_AND, 0, 0, 0xF0)]
-        made.append((_IF_EQUAL, 0, over, version << 4))
+        instructions += [(_LOAD_BYTE, 0, 0, _NETWORK), (_AND, 0, 0, 0xF0)]
+        instructions.append((_IF_EQUAL, 0, over, version << 4))
         for load, offset, value in tests:
             over -= 2
-            made += [(load, 0, 0, _NETWORK + offset), (_IF_EQUAL, 0, over, value)]
-        made.append((_RETURN, 0, 0, _ZENOH))
-    return [*made, (_RETURN, 0, 0, _OTHER)]
+            instructions += [(load, 0, 0, _NETWORK + offset), (_IF_EQUAL, 0, over, value)]
+        instructions.append((_RETURN, 0, 0, _ZENOH))
+    return [*instructions, (_RETURN, 0, 0, _OTHER)]
 
 
 def beside(port: int) -> list[socket.socket]:
     """Returns a socket beside each socket of this process that listens on the port. It gets all new
     connections, until `steer` says otherwise. Raises OSError if the system cannot do this.
     """
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         for listening in _listening(port):
             with listening:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                made.append(_joined(listening))
+                sockets.append(_joined(listening))
     except BaseException:
-        for each in made:
+        for each in sockets:
             each.close()
         raise
-    return made
+    return sockets
 
 
 def steer(other: socket.socket, peers: Iterable[Peer]) -> None:

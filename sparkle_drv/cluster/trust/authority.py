@@ -109,13 +109,13 @@ class Authority:
         """Revokes every key that was ever certified for this name. Raises ValueError if
         no key was.
         """
-        found = [(of, made) for of, made in self.issued() if of.name == name]
-        if not found:
+        certified = [(of, certificate) for of, certificate in self.issued() if of.name == name]
+        if not certified:
             known = ", ".join(sorted({of.name for of, _ in self.issued()})) or "none"
             raise ValueError(f"name: expected one with a certificate ({known}), got {name}")
-        keys = (certificates.of_p256(made.public_key()) for _, made in found)
+        keys = (certificates.of_p256(certificate.public_key()) for _, certificate in certified)
         self.revoked.add(frozenset(map(certificates.key_hash, keys)), self._key)
-        return [of for of, _ in found]
+        return [of for of, _ in certified]
 
     def _common_name(self, of: Subject) -> str:
         """Returns the common name that access rules use. Each client has one of its own while any

@@ -70,27 +70,29 @@ def _host(text: str) -> str:
 
 def names(of: Subject) -> x509.SubjectAlternativeName:
     """Returns the alternative names for a certificate or a request."""
-    found: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"{_URI}{of.role}/{of.name}")]
+    alternatives: list[x509.GeneralName] = [
+        x509.UniformResourceIdentifier(f"{_URI}{of.role}/{of.name}")
+    ]
     if of.role != "client":
-        found.append(x509.DNSName(of.name))
+        alternatives.append(x509.DNSName(of.name))
     for host in of.hosts:
         try:
-            found.append(x509.IPAddress(ipaddress.ip_address(host)))
+            alternatives.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:
-            found.append(x509.DNSName(host))
-    return x509.SubjectAlternativeName(found)
+            alternatives.append(x509.DNSName(host))
+    return x509.SubjectAlternativeName(alternatives)
 
 
 def subject_of(extensions: x509.Extensions) -> Subject:
     """Returns the Subject that the alternative names state. Raises ValueError or an exception of
     x509 for names that this package does not write.
     """
-    said = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    (uri,) = said.get_values_for_type(x509.UniformResourceIdentifier)
+    alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    (uri,) = alternatives.get_values_for_type(x509.UniformResourceIdentifier)
     role, _, name = uri.removeprefix(_URI).partition("/")
     hosts = (
-        *said.get_values_for_type(x509.DNSName),
-        *(str(address) for address in said.get_values_for_type(x509.IPAddress)),
+        *alternatives.get_values_for_type(x509.DNSName),
+        *(str(address) for address in alternatives.get_values_for_type(x509.IPAddress)),
     )
     return subject(role, name, hosts)
 

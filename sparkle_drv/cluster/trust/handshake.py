@@ -36,24 +36,25 @@ from . import certificates, messages
 from .certificates import Subject
 from .identity import Identity
 from .keys import Keys
-from .messages import Field
+from .messages import MessageField
 
 PROTOCOL = 2
 _LABEL = f"sparkle handshake {PROTOCOL} ".encode()
 _BOTH = {
-    "protocol": Field(int, 0, 1 << 31),
-    "version": Field(str, 1, 32),
-    "manifest": Field(bytes, 32, 32),
-    "certificate": Field(bytes, 0, certificates.MOST_NBYTES),
-    "share": Field(bytes, 32, 32),
-    "nonce": Field(bytes, 32, 32),
-    "clock": Field(int, 0, certificates.MOST_CLOCK),
+    "protocol": MessageField(int, 0, 1 << 31),
+    "version": MessageField(str, 1, 32),
+    "manifest": MessageField(bytes, 32, 32),
+    "certificate": MessageField(bytes, 0, certificates.MOST_NBYTES),
+    "share": MessageField(bytes, 32, 32),
+    "nonce": MessageField(bytes, 32, 32),
+    "clock": MessageField(int, 0, certificates.MOST_CLOCK),
 }
-HELLO = {**_BOTH, "node": Field(str, 1, 63)}
-_SIGNATURE = Field(bytes, 8, 72)  # ECDSA over P-256, as DER
-_SESSION = Field(bytes, 16, 16)
+HELLO = {**_BOTH, "node": MessageField(str, 1, 63)}
+_SIGNATURE = MessageField(bytes, 8, 72)  # ECDSA over P-256, as DER
+_SESSION = MessageField(bytes, 16, 16)
 WELCOME = {
-    **_BOTH, "session": _SESSION, "epoch": Field(int, 0, (1 << 63) - 1), "signature": _SIGNATURE
+    **_BOTH, "session": _SESSION, "epoch": MessageField(int, 0, (1 << 63) - 1),
+    "signature": _SIGNATURE,
 }  # fmt: skip
 PROOF = {"session": _SESSION, "signature": _SIGNATURE}
 
@@ -97,17 +98,17 @@ class Caller:
         whose = f"node {self._node}"
         if self._proven is not None:
             raise Refused(f"{whose}: expected one welcome of a handshake, got another one")
-        said = _checked(welcome, WELCOME, whose, self._identity)
-        subject, key = _certified(said, whose, self._identity)
+        received = _checked(welcome, WELCOME, whose, self._identity)
+        subject, key = _certified(received, whose, self._identity)
         if subject.role != "node":
             raise Refused(f"{whose}: expected the certificate of a node, got that of {subject}")
         if subject.name != self._node:
             raise Refused(f"{whose}: expected its certificate, got that of {subject}")
-        transcript = _hash(self._hello, {k: v for k, v in said.items() if k != "signature"})
-        _verify(key, said["signature"], b"node", transcript, whose)
-        whole = _hash(self._hello, said)
-        session, epoch = said["session"], said["epoch"]
-        to_node, to_client = _derived(self._share, said["share"], whole, whose)
+        transcript = _hash(self._hello, {k: v for k, v in received.items() if k != "signature"})
+        _verify(key, received["signature"], b"node", transcript, whose)
+        whole = _hash(self._hello, received)
+        session, epoch = received["session"], received["epoch"]
+        to_node, to_client = _derived(self._share, received["share"], whole, whose)
         keys = Keys(
             session, epoch, Sealer(to_node, session, epoch), Opener(to_client),
             subject.name, certificates.key_hash(key).hex(), subject.role,
@@ -136,11 +137,11 @@ class Answerer:
         """Checks a client's message `hello`. Returns the welcome message, and the state to keep
         until the proof arrives.
         """
-        said = _checked(hello, HELLO, "caller", self._identity)
+        received = _checked(hello, HELLO, "caller", self._identity)
         mine = self._identity
-        if said["node"] != mine.name:
-            raise Refused(f"caller: expected to find node {said['node']}, got node {mine.name}")
-        subject, key = _certified(said, "caller", mine)
+        if received["node"] != mine.name:
+            raise Refused(f"caller: expected to find node {received['node']}, got node {mine.name}")
+        subject, key = _certified(received, "caller", mine)
         if subject.role not in self._callers:
             raise Refused(
                 f"caller: expected the certificate of a {' or '.join(self._callers)}, got that of "
@@ -148,9 +149,9 @@ class Answerer:
             )
         share, session = x25519.X25519PrivateKey.generate(), secrets.token_bytes(16)
         answer = {**_own(mine, share), "session": session, "epoch": self._epoch}
-        answer["signature"] = _sign(mine, b"node", _hash(said, answer))
-        whole = _hash(said, answer)
-        to_node, to_client = _derived(share, said["share"], whole, "caller")
+        answer["signature"] = _sign(mine, b"node", _hash(received, answer))
+        whole = _hash(received, answer)
+        to_node, to_client = _derived(share, received["share"], whole, "caller")
         keys = Keys(
             session, self._epoch, Sealer(to_client, session, self._epoch), Opener(to_node),
             subject.name, certificates.key_hash(key).hex(), subject.role,
@@ -191,7 +192,7 @@ def _own(identity: Identity, share: x25519.X25519PrivateKey) -> dict[str, Any]:
 
 
 def _checked(
-    message: object, fields: dict[str, Field], whose: str, mine: Identity
+    message: object, fields: dict[str, MessageField], whose: str, mine: Identity
 ) -> dict[str, Any]:
     """Returns the message's fields after comparing both ends' versions. Compares the protocol
     number first, since another protocol may have other fields.
@@ -203,41 +204,41 @@ def _checked(
             f"{whose}: speaks protocol {theirs}, {mine.name} speaks {PROTOCOL}: "
             "install one version of sparkle_drv on both"
         )
-    said = messages.checked(message, fields, whose)
-    if said["manifest"] != manifest_hash():
+    received = messages.checked(message, fields, whose)
+    if received["manifest"] != manifest_hash():
         raise Refused(
-            f"{whose}: has the kernels {said['manifest'].hex()[:16]} of sparkle_drv "
-            f"{said['version']}, {mine.name} has {manifest_hash().hex()[:16]} of {VERSION}: "
+            f"{whose}: has the kernels {received['manifest'].hex()[:16]} of sparkle_drv "
+            f"{received['version']}, {mine.name} has {manifest_hash().hex()[:16]} of {VERSION}: "
             "install one version on both"
         )
-    return said
+    return received
 
 
 def _certified(
-    said: dict[str, Any], whose: str, mine: Identity
+    message: dict[str, Any], whose: str, mine: Identity
 ) -> tuple[Subject, ec.EllipticCurvePublicKey]:
     """Verifies a certificate. Returns its subject and key. This does not prove that the sender has
     the private key: the handshake's signature does.
     """
-    certificate = certificates.parsed(said["certificate"], whose)
+    certificate = certificates.parsed(message["certificate"], whose)
     subject = certificates.signed(certificate, mine.ca, whose)
     certificates.timely(
         certificate,
         f"certificate of {subject}",
         "set the clocks, or renew the certificate",
         str(mine.subject),
-        said["clock"],
+        message["clock"],
     )
     key = certificates.of_p256(certificate.public_key())
     mine.revoked.check(key, str(subject))
     return subject, key
 
 
-def _hash(*said: dict[str, Any]) -> bytes:
+def _hash(*messages: dict[str, Any]) -> bytes:
     """Returns a hash of messages that is equal at both ends: fields are sorted by name, and encoded
     in one way.
     """
-    packed = msgpack.packb([sorted(message.items()) for message in said])
+    packed = msgpack.packb([sorted(fields.items()) for fields in messages])
     return hashlib.sha256(packed).digest()
 
 

@@ -68,18 +68,20 @@ def load(home: str) -> Identity:
     Raises Refused if a file is missing or damaged, the certificate is of another CA, or it is not
     valid now. The error says which command to type.
     """
-    found = read(home)
-    authentic = f"{found.folder / files.CA}"
-    certificates.timely(found.ca, authentic, "set the clock, or make a new CA in another folder")
-    own = str(found.folder / files.CERTIFICATE)
-    certificates.timely(found.certificate, own, f"set the clock, or {_NEW}")
-    if found.common_name not in (access.CLIENTS if found.role == "client" else [found.role]):
+    identity = read(home)
+    authentic = f"{identity.folder / files.CA}"
+    certificates.timely(identity.ca, authentic, "set the clock, or make a new CA in another folder")
+    own = str(identity.folder / files.CERTIFICATE)
+    certificates.timely(identity.certificate, own, f"set the clock, or {_NEW}")
+    if identity.common_name not in (
+        access.CLIENTS if identity.role == "client" else [identity.role]
+    ):
         raise Refused(
             f"{own}: expected a certificate with a common name of this version of sparkle_drv, "
-            f"got {found.common_name!r}: {_NEW}"
+            f"got {identity.common_name!r}: {_NEW}"
         )
-    found.revoked.check(found.key.public_key(), own)
-    return found
+    identity.revoked.check(identity.key.public_key(), own)
+    return identity
 
 
 def read(home: str) -> Identity:

@@ -17,7 +17,7 @@ MOST_REFUSED = 300
 
 
 @dataclass(frozen=True)
-class Field:
+class MessageField:
     """The type of a field, with limits of an int's value, or of the length of str and bytes. All
     characters of a str must be printable.
     """
@@ -44,7 +44,7 @@ class Field:
         return f"expected {span}{unit}, got {got}"
 
 
-def checked(message: object, fields: Mapping[str, Field], whose: str) -> dict[str, Any]:
+def checked(message: object, fields: Mapping[str, MessageField], whose: str) -> dict[str, Any]:
     """Returns `message` if it has exactly `fields`. Otherwise raises Refused, with the other end's
     reason if the message is a refusal.
     """

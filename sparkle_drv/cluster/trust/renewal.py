@@ -17,15 +17,15 @@ from sparkle_drv.cluster.refused import Refused
 from . import authority, certificates, files, identity, messages, requests, revocation
 from .authority import Authority
 from .identity import Identity
-from .messages import Field
+from .messages import MessageField
 
 LOOK_S = 60.0
 """Seconds between checks of a certificate; less if its remaining life is below ten times that."""
 
-_REQUEST = {"request": Field(bytes, 1, certificates.MOST_NBYTES)}
+_REQUEST = {"request": MessageField(bytes, 1, certificates.MOST_NBYTES)}
 _GRANT = {
-    "certificate": Field(bytes, 1, certificates.MOST_NBYTES),
-    "revoked": Field(bytes, 1, revocation.MOST_NBYTES),
+    "certificate": MessageField(bytes, 1, certificates.MOST_NBYTES),
+    "revoked": MessageField(bytes, 1, revocation.MOST_NBYTES),
 }
 
 
@@ -84,13 +84,13 @@ def renewal_take(of: Identity, grant: object) -> Identity:
     """
     whose = f"renewal of {of.subject}"
     message = messages.checked(grant, _GRANT, whose)
-    made = certificates.parsed(message["certificate"], whose)
-    subject = certificates.signed(made, of.ca, whose)
-    certificates.timely(made, whose, "set the clock")
-    if subject != of.subject or made.public_key() != of.key.public_key():
+    renewed = certificates.parsed(message["certificate"], whose)
+    subject = certificates.signed(renewed, of.ca, whose)
+    certificates.timely(renewed, whose, "set the clock")
+    if subject != of.subject or renewed.public_key() != of.key.public_key():
         raise Refused(f"{whose}: expected a certificate for the same key and hosts, got another")
-    if made.not_valid_after_utc < of.certificate.not_valid_after_utc:
+    if renewed.not_valid_after_utc < of.certificate.not_valid_after_utc:
         raise Refused(f"{whose}: expected a later certificate, got an earlier one")
     of.revoked.take(message["revoked"])
-    files.write(of.folder, {files.CERTIFICATE: made.public_bytes(Encoding.PEM)})
+    files.write(of.folder, {files.CERTIFICATE: renewed.public_bytes(Encoding.PEM)})
     return identity.load(str(of.folder.parent))

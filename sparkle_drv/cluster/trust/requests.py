@@ -74,12 +74,14 @@ def checked(data: bytes, whose: str) -> tuple[Subject, ec.EllipticCurvePublicKey
     """
     try:
         if data.startswith(b"-----"):
-            asked = x509.load_pem_x509_csr(data)
+            request = x509.load_pem_x509_csr(data)
         else:
-            asked = x509.load_der_x509_csr(data)
-        if not asked.is_signature_valid:
+            request = x509.load_der_x509_csr(data)
+        if not request.is_signature_valid:
             raise ValueError("expected a signature by the request's key, got another")
-        return certificates.subject_of(asked.extensions), certificates.of_p256(asked.public_key())
+        return certificates.subject_of(request.extensions), certificates.of_p256(
+            request.public_key()
+        )
     except Exception as error:  # an exception of any type: the request is untrusted input
         raise Refused(
             f"{whose}: expected a request of `sparkle certs request`, got another one or a "

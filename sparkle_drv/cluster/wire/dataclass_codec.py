@@ -28,21 +28,21 @@ def to_mapping(value: Any) -> Any:
     return value
 
 
-def from_mapping(kind: type[_T], given: Any) -> _T:
+def from_mapping(kind: type[_T], mapping: Any) -> _T:
     """Makes the dataclass `kind` from a mapping. Raises Damaged for fields that do not fit."""
-    if type(given) is not dict:
-        raise Damaged(f"{kind.__name__}: expected a mapping, got {type(given).__name__}")
-    known = {one.name: one for one in fields(kind)}
+    if type(mapping) is not dict:
+        raise Damaged(f"{kind.__name__}: expected a mapping, got {type(mapping).__name__}")
+    known = {field.name: field for field in fields(kind)}
     hints = get_type_hints(kind)
-    made = {}
-    for name, value in given.items():
+    values = {}
+    for name, value in mapping.items():
         if name not in known:
             raise Damaged(f"{kind.__name__}: expected known fields, got {str(name)[:40]!r}")
-        made[name] = _value(f"{kind.__name__}: {name}", hints[name], value)
-    for name, one in known.items():
-        if name not in made and one.default is MISSING and one.default_factory is MISSING:
+        values[name] = _value(f"{kind.__name__}: {name}", hints[name], value)
+    for name, field in known.items():
+        if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise Damaged(f"{kind.__name__}: expected the field {name}, got none")
-    return kind(**made)
+    return kind(**values)
 
 
 def _value(what: str, hint: Any, value: Any) -> Any:
@@ -54,16 +54,18 @@ def _value(what: str, hint: Any, value: Any) -> Any:
     if origin is None and type(None) in options:  # the annotation is `X | None`
         if value is None:
             return None
-        hint = next(one for one in options if one is not type(None))
+        hint = next(option for option in options if option is not type(None))
         return _value(what, hint, value)
     if origin is tuple:
         if type(value) is not list or len(value) > _MOST_LIST:
             raise Damaged(f"{what}: expected a list, got {type(value).__name__}")
         if Ellipsis in options:
-            return tuple(_value(what, options[0], one) for one in value)
+            return tuple(_value(what, options[0], option) for option in value)
         if len(value) != len(options):
             raise Damaged(f"{what}: expected {len(options)} values, got {len(value)}")
-        return tuple(_value(what, one, each) for one, each in zip(options, value, strict=True))
+        return tuple(
+            _value(what, option, each) for option, each in zip(options, value, strict=True)
+        )
     if hint is CacheLevel:
         return from_mapping(CacheLevel, value)
     if hint is float and type(value) is int:

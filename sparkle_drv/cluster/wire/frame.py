@@ -97,8 +97,8 @@ def _head(value: Any) -> Head:
         raise Damaged(f"kind: expected the number of a known kind, got {str(kind)[:20]}")
     if type(session) is not bytes or len(session) != 16:
         raise Damaged("session: expected 16 bytes, got another value")
-    for given in (epoch, number, ack):
-        if type(given) is not int or not 0 <= given <= MOST_NUMBER:
+    for field in (epoch, number, ack):
+        if type(field) is not int or not 0 <= field <= MOST_NUMBER:
             raise Damaged("epoch, number, ack: expected ints of 0 to 2^63-1, got another value")
     if len(more) != _MORE[known]:
         raise Damaged(
@@ -109,7 +109,7 @@ def _head(value: Any) -> Head:
         if type(more[2]) is not list:
             raise Damaged("GRANT: expected a list of missing chunks, got another value")
         numbers = more[:2] + more[2]
-    for given in numbers:
-        if type(given) is not int or not -1 <= given <= MOST_NUMBER:
-            raise Damaged(f"{known.name}: expected -1 to 2^63-1, got {str(given)[:20]!r}")
+    for field in numbers:
+        if type(field) is not int or not -1 <= field <= MOST_NUMBER:
+            raise Damaged(f"{known.name}: expected -1 to 2^63-1, got {str(field)[:20]!r}")
     return Head(known, session, epoch, number, ack, tuple(more))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkle_drv.cluster.wire.values import Damaged, Field, checked
+from sparkle_drv.cluster.wire.values import Damaged, WireField, checked
 
 INLINE = 32 << 10
 """Bytes that travel within an item at most; more goes as a transfer."""
@@ -29,31 +29,33 @@ MOST_IMAGE = 64 << 20
 MOST_WORDS = 2000
 """Characters of a text for people at most."""
 
-_NUMBER = Field(int)
-_ID = Field(int, 1, 2**53)
-_NBYTES = Field(int, 0, 2**62)
-_NAME = Field(str, 1, 256)
-_BYTES = Field((bytes, type(None)), 0, INLINE)
-_FLAG = Field(bool)
-_TRANSFER = Field(int, 0, 2**53)  # the number of a bulk transfer, or 0 if the item has the bytes
+_NUMBER = WireField(int)
+_ID = WireField(int, 1, 2**53)
+_NBYTES = WireField(int, 0, 2**62)
+_NAME = WireField(str, 1, 256)
+_BYTES = WireField((bytes, type(None)), 0, INLINE)
+_FLAG = WireField(bool)
+_TRANSFER = WireField(
+    int, 0, 2**53
+)  # the number of a bulk transfer, or 0 if the item has the bytes
 
-REQUESTS: Mapping[str, Mapping[str, Field]] = {
+REQUESTS: Mapping[str, Mapping[str, WireField]] = {
     # The first request of a session, sent once. The reply's `ok` is {"info": DeviceInfo as a
     # mapping, "kernels": [names], "clock": whether the device has a clock, "most": the quotas by
     # name}.
     "open": {
-        "device": _NAME, "threads": Field(int, 0, 1024), "deterministic": _FLAG,
-        "isa": Field(str, 0, 16),
+        "device": _NAME, "threads": WireField(int, 0, 1024), "deterministic": _FLAG,
+        "isa": WireField(str, 0, 16),
     },
-    "alloc": {"nbytes": _NBYTES, "memory": Field(str, 4, 6)},  # reply: `ok` is {"address": int}
+    "alloc": {"nbytes": _NBYTES, "memory": WireField(str, 4, 6)},  # reply: `ok` is {"address": int}
     "free": {"address": _NUMBER},
     # Loads a kernel of the manifest by `name`, or an image by its `transfer`, `entry` and `args`.
     # `plan` is a TilePlan as a mapping. The reply's `ok` is {"kernel": int, "form", "resources":
     # mapping, "groups": [texts], "group_size": [x, y, z] or None}.
     "load": {
-        "name": _NAME, "entry": Field(str, 0, 256), "args": Field(list, 0, 64),
-        "plan": Field((dict, type(None)), 0, 32), "transfer": _TRANSFER,
-        "nbytes": Field(int, 0, MOST_IMAGE), "suffix": Field(str, 0, 16), "spirv": _FLAG,
+        "name": _NAME, "entry": WireField(str, 0, 256), "args": WireField(list, 0, 64),
+        "plan": WireField((dict, type(None)), 0, 32), "transfer": _TRANSFER,
+        "nbytes": WireField(int, 0, MOST_IMAGE), "suffix": WireField(str, 0, 16), "spirv": _FLAG,
     },
     "unload": {"kernel": _ID},
     "queue": {"queue": _ID, "timing": _FLAG},
@@ -62,12 +64,12 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     # Command records as in sp_cmd.h, with the session's own addresses, kernels and queue numbers.
     "submit": {
         "queue": _ID, "value": _ID, "records": _BYTES, "transfer": _TRANSFER,
-        "nbytes": Field(int, 0, MOST_RECORDS),
+        "nbytes": WireField(int, 0, MOST_RECORDS),
     },
     # One dispatch record, which the node keeps under the number `prepared`. The request "run"
     # launches this record several times: once for each value after the queue's last one, up to the
     # request's `value`.
-    "prepare": {"prepared": _ID, "record": Field(bytes, 8, INLINE)},
+    "prepare": {"prepared": _ID, "record": WireField(bytes, 8, INLINE)},
     "forget": {"prepared": _ID},
     "run": {"queue": _ID, "value": _ID, "prepared": _ID},
     "write": {
@@ -84,24 +86,25 @@ REQUESTS: Mapping[str, Mapping[str, Field]] = {
     "sensors": {},  # reply: `ok` is {"sensors": {name: float}}
     "counts": {},  # reply: `ok` is {"counts": {name: int}}, what the session holds at the node
     # The reply's `ok` is {"grant": mapping}, see trust/renewal.py.
-    "renew": {"request": Field(dict, 1, 16)},
-    "granted": {"grant": Field(dict, 1, 16)},  # answers the node's news "renew"
+    "renew": {"request": WireField(dict, 1, 16)},
+    "granted": {"grant": WireField(dict, 1, 16)},  # answers the node's news "renew"
     "bye": {},  # the last request; the reply is sent once the node has released everything
 }  # fmt: skip
 QUEUED = frozenset({"submit", "run", "write", "read", "close_queue"})
 
-NEWS: Mapping[str, Mapping[str, Field]] = {
+NEWS: Mapping[str, Mapping[str, WireField]] = {
     # How far a queue has come. Items of `faults` are [value, errno, words], and items of `times`
     # are [value, start, end]. A report has only items that no earlier report had.
     "timeline": {
-        "queue": _ID, "reached": _NUMBER, "faults": Field(list, 0, 1024),
-        "times": Field(list, 0, 4096),
+        "queue": _ID, "reached": _NUMBER, "faults": WireField(list, 0, 1024),
+        "times": WireField(list, 0, 4096),
     },
-    "bytes": {"transfer": _ID, "data": Field(bytes, 0, INLINE)},
+    "bytes": {"transfer": _ID, "data": WireField(bytes, 0, INLINE)},
     "ready": {"transfer": _ID},
     # The node asks for a new certificate. Only a client that has the CA's key can make one.
-    "renew": {"request": Field(dict, 1, 16)},
-    "lost": {"words": Field(str, 0, MOST_WORDS)},  # the device is lost, but the session continues
+    "renew": {"request": WireField(dict, 1, 16)},
+    # The device is lost, but the session continues.
+    "lost": {"words": WireField(str, 0, MOST_WORDS)},
 }  # fmt: skip
 
 ERRORS = (
@@ -111,8 +114,9 @@ ERRORS = (
 """Kinds of errors that a reply may name; all others become "SparkleError"."""
 
 _REPLY = {
-    "re": _ID, "ok": Field(dict, 0, 64, optional=True), "error": Field(str, 1, 64, optional=True),
-    "words": Field(str, 0, MOST_WORDS, optional=True),
+    "re": _ID, "ok": WireField(dict, 0, 64, optional=True),
+    "error": WireField(str, 1, 64, optional=True),
+    "words": WireField(str, 0, MOST_WORDS, optional=True),
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def unpack(data: bytes | memoryview, most: int) -> Any:
         raise Damaged(f"expected a msgpack value, decoding raised {type(error).__name__}") from None
 
 
-class Field:
+class WireField:
     """The type of one field of a mapping, and the limits of its value, or of its length."""
 
     __slots__ = ("kind", "least", "most", "optional")
@@ -65,19 +65,19 @@ class Field:
         return ""
 
 
-def checked(given: Any, fields: Mapping[str, Field], what: str) -> dict[str, Any]:
-    """Returns `given` if it is a mapping with these fields and no others. Raises Damaged for the
+def checked(mapping: Any, fields: Mapping[str, WireField], what: str) -> dict[str, Any]:
+    """Returns `mapping` if it is a mapping with these fields and no others. Raises Damaged for the
     first error.
     """
-    if type(given) is not dict:
-        raise Damaged(f"{what}: expected a mapping, got {type(given).__name__}")
-    for name in given:
+    if type(mapping) is not dict:
+        raise Damaged(f"{what}: expected a mapping, got {type(mapping).__name__}")
+    for name in mapping:
         if name not in fields:
             raise Damaged(f"{what}: expected known fields, got {str(name)[:40]!r}")
     for name, field in fields.items():
-        if name not in given:
+        if name not in mapping:
             if not field.optional:
                 raise Damaged(f"{what}: expected the field {name}, got none")
-        elif said := field.wrong(given[name]):
+        elif said := field.wrong(mapping[name]):
             raise Damaged(f"{what}: {name}: {said}")
-    return given
+    return mapping

@@ -13,7 +13,7 @@ from air_endpoints import wired
 
 from sparkle_drv.cluster import few_lines
 from sparkle_drv.cluster.few_lines import EVERY_S, MOST_LINES, MOST_SOURCES, FewLines
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.wire.frame import Head, Kind, hello, opening
 from sparkle_drv.cluster.wire.seal import TAG_NBYTES
 
@@ -104,7 +104,7 @@ def test_forged_messages_fill_neither_the_log_nor_memory(caplog, monkeypatch):
     with wired() as wire:
         transport = wire.client.transport
         for message in itertools.islice(forged(wire.channel), 3000):
-            transport.send(wire.node.transport.name, Lane.CONTROL, message)
+            transport.send(wire.node.transport.name, MessageLane.CONTROL, message)
         wire.channel.post("after")
         wire.channel.flush()
         assert wire.until(lambda: wire.got == ["after"])

@@ -9,7 +9,7 @@ import pytest
 
 from sparkle_drv.cluster.wire.frame import MOST_HEAD, Frame
 from sparkle_drv.cluster.wire.requests import NEWS, REQUESTS, parse_item, request
-from sparkle_drv.cluster.wire.values import Damaged, Field, checked, pack, unpack
+from sparkle_drv.cluster.wire.values import Damaged, WireField, checked, pack, unpack
 
 SESSION = b"s" * 16
 
@@ -83,7 +83,7 @@ def test_values_have_limits():
     ],
 )
 def test_fields_are_checked_by_name(given, said):
-    fields = {"n": Field(int, 0, 8), "t": Field(str, 0, 8, optional=True)}
+    fields = {"n": WireField(int, 0, 8), "t": WireField(str, 0, 8, optional=True)}
     with pytest.raises(Damaged, match=said):
         checked(given, fields, "thing")
 

@@ -17,7 +17,7 @@ from air_endpoints import wired
 from sparkle_drv.cluster.channel.bulk import CHUNK
 from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.credit import Credit
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.trust.keys import Keys
 from sparkle_drv.cluster.wire.frame import MOST_NUMBER, Frame, Head, Kind, opening
 from sparkle_drv.cluster.wire.seal import SPAN, TAG_NBYTES, Opener, Sealer
@@ -221,7 +221,7 @@ def test_no_nonce_comes_again():
         for transfer in range(300):
             channel.send_bulk(transfer, memoryview(PAYLOAD))
             channel._granted(transfer, 1, [])
-            channel._give(Lane.BULK, channel.chunk_frame(transfer, 0))
+            channel._give(MessageLane.BULK, channel.chunk_frame(transfer, 0))
             channel._extend(transfer)
 
     threads = [threading.Thread(target=work, args=(channel,)) for channel in channels * 2]

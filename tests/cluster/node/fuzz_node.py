@@ -20,7 +20,7 @@ from cluster_kit import NODE, Raw, lent, vecadd
 
 from sparkle_drv.cluster.channel.channel import MOST_ITEM
 from sparkle_drv.cluster.node.quotas import Quotas
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.wire.requests import ERRORS
 from sparkle_drv.cluster.wire.values import Damaged, pack, unpack
 from sparkle_drv.core.abi import records
@@ -279,7 +279,7 @@ def run(mutated, hostile, seed):
             client = attacker.session()
             if kind == "mutated" and rng.random() < 0.5:
                 wire = rng.choice((stranger, client.endpoint.transport))
-                wire.send(NODE, rng.choice(list(Lane)), spoilt(rng, rng.choice(frames)))
+                wire.send(NODE, rng.choice(list(MessageLane)), spoilt(rng, rng.choice(frames)))
             elif kind == "mutated":
                 attacker.send(attacker.damaged(attacker.sound()))
             else:

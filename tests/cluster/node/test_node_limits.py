@@ -31,7 +31,7 @@ def node():
 @pytest.fixture
 def client(node):
     with raw(node.air) as made:
-        assert made.open()["most"] == FEW.plain()
+        assert made.open()["most"] == FEW.by_name()
         yield made
 
 

@@ -13,7 +13,7 @@ import remote_kit
 import sparkle_drv as sp
 from sparkle_drv.cluster.remote import transfers
 from sparkle_drv.cluster.transport.air import Air
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 
 
 class Counting(Air):
@@ -24,8 +24,8 @@ class Counting(Air):
         self.to, self.back = 0, 0
 
     def _send(self, source, to, lane, message):
-        self.to += lane is Lane.CONTROL and to == "box1"
-        self.back += lane is Lane.CONTROL and to != "box1"
+        self.to += lane is MessageLane.CONTROL and to == "box1"
+        self.back += lane is MessageLane.CONTROL and to != "box1"
         super()._send(source, to, lane, message)
 
 

@@ -16,7 +16,7 @@ from system_kit import Node, Site, free_port
 import sparkle_drv as sp
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.transport import access, engine
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, certificates, files, handshake, identity
 
@@ -199,12 +199,12 @@ def test_messages_that_are_cut_short_or_too_long(site, lent, serves):
     try:
         before = len(lent.lines)
         for nbytes in (0, 1, 7, 40, 100, 5000, 1 << 20):
-            for lane in Lane:
+            for lane in MessageLane:
                 noise.send("box1", lane, os.urandom(nbytes))
         with pytest.raises(ValueError, match="expected at most 1048576 bytes, got 1048577"):
-            noise.send("box1", Lane.BULK, bytes((1 << 20) + 1))
+            noise.send("box1", MessageLane.BULK, bytes((1 << 20) + 1))
         noise._put(
-            access.message_key("box1", name, "b"), Lane.BULK, bytes(3 << 20)
+            access.message_key("box1", name, "b"), MessageLane.BULK, bytes(3 << 20)
         )  # more than a link takes
         lent.line(f"a message from {name} was dropped", before)
     finally:

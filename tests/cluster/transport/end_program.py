@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from sparkle_drv.cluster.transport import config
-from sparkle_drv.cluster.transport.base import Lane, Stalled
+from sparkle_drv.cluster.transport.base import MessageLane, Stalled
 from sparkle_drv.cluster.transport.engine import Engine
 
 asked = json.loads(sys.argv[1])
@@ -56,11 +56,11 @@ def flat(engine):
 
 def receive(sender, message):
     if message[:1] == b"?":
-        engine.send(sender, Lane.CONTROL, b"!" + message[1:])
+        engine.send(sender, MessageLane.CONTROL, b"!" + message[1:])
     elif message[:1] == b"!":
         answered.release()
     elif message[:1] == b"#":
-        engine.send(sender, Lane.CONTROL, b"+")
+        engine.send(sender, MessageLane.CONTROL, b"+")
     elif message[:1] == b"+":
         credit.release()
 
@@ -70,7 +70,7 @@ def ask(to, count, gap_s):
     took = []
     for _ in range(int(count)):
         began = time.monotonic()
-        engine.send(to, Lane.CONTROL, b"?" + bytes(99))
+        engine.send(to, MessageLane.CONTROL, b"?" + bytes(99))
         there = answered.acquire(timeout=10)
         took.append((time.monotonic() - began) * 1e3 if there else 1e9)
         time.sleep(float(gap_s))
@@ -90,7 +90,7 @@ def load(to, nbytes, count, window):
             say("loaded", number, "no credit")
             return
         try:
-            engine.send(to, Lane.BULK, b"#" + bytes(int(nbytes) - 1))
+            engine.send(to, MessageLane.BULK, b"#" + bytes(int(nbytes) - 1))
         except Stalled as error:
             say("loaded", number, error)
             return

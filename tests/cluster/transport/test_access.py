@@ -13,7 +13,7 @@ import time
 import pytest
 
 from sparkle_drv.cluster.transport import access, config
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 
 zenoh = pytest.importorskip("zenoh")
 
@@ -78,7 +78,7 @@ def test_a_stranger_receives_nothing(nodes, alice, stranger, mode):
     ]
     time.sleep(0.3)
     for node in nodes:
-        for lane in Lane:
+        for lane in MessageLane:
             alice.engine.send(node.engine.name, lane, b"an operand")
             assert arrived(node, ALICE, b"an operand")
             node.engine.send(ALICE, lane, b"a result")
@@ -102,7 +102,7 @@ def test_a_stranger_speaks_in_nobody_else_s_name(nodes, alice, stranger):
     session.put(access.message_key(ALICE, BOB, "c"), b"to a client")
     assert arrived(near, BOB, b"as bob")
     assert arrived(far, BOB, b"as bob")
-    near.engine.send(ALICE, Lane.CONTROL, b"as it is")
+    near.engine.send(ALICE, MessageLane.CONTROL, b"as it is")
     assert arrived(alice, "near", b"as it is")
 
 

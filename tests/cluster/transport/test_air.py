@@ -12,7 +12,7 @@ import pytest
 
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
-from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane
+from sparkle_drv.cluster.transport.base import MOST_NBYTES, MessageLane
 
 
 class End:
@@ -49,7 +49,7 @@ def ends():
 def sent(ends, count=200, **how):
     a, b = ends(Air(**how), "a", "b")
     for i in range(count):
-        a.wire.send("b", Lane.CONTROL, i.to_bytes(4, "little"))
+        a.wire.send("b", MessageLane.CONTROL, i.to_bytes(4, "little"))
     time.sleep(0.05)
     return [int.from_bytes(b.got.get_nowait()[1], "little") for _ in range(b.got.qsize())]
 
@@ -58,7 +58,7 @@ def test_a_quiet_wire_keeps_the_order_and_names_the_sender(ends):
     a, b = ends(Air(), "a", "b")
     texts = [str(i).encode() for i in range(1000)]
     for text in texts:
-        a.wire.send("b", Lane.BULK, text)
+        a.wire.send("b", MessageLane.BULK, text)
     assert [b.got.get(timeout=5) for _ in texts] == [("a", text) for text in texts]
 
 
@@ -80,7 +80,7 @@ def test_a_delay_delays_and_keeps_the_order(ends):
     a, b = ends(Air(seed=4, delay_s=(0.02, 0.04)), "a", "b")
     began = time.monotonic()
     for i in range(50):
-        a.wire.send("b", Lane.CONTROL, bytes([i]))
+        a.wire.send("b", MessageLane.CONTROL, bytes([i]))
     assert b.messages(50) == [bytes([i]) for i in range(50)]
     assert 0.02 <= time.monotonic() - began < 1
 
@@ -99,7 +99,7 @@ def test_watchers_are_told_of_start_and_close(ends):
     b.wire.close()
     b.wire.close()
     assert a.next_told() == ("b", False)
-    a.wire.send("b", Lane.CONTROL, b"lost")
+    a.wire.send("b", MessageLane.CONTROL, b"lost")
 
 
 def test_a_kill_is_told_at_once_and_the_name_is_free_again(ends):
@@ -109,7 +109,7 @@ def test_a_kill_is_told_at_once_and_the_name_is_free_again(ends):
     assert a.next_told() == ("b", True)
     air.kill("b")
     assert a.next_told() == ("b", False)
-    b.wire.send("a", Lane.CONTROL, b"of the dead")
+    b.wire.send("a", MessageLane.CONTROL, b"of the dead")
     ends(air, "b")
     assert a.next_told() == ("b", True)
     assert a.got.empty()
@@ -122,12 +122,12 @@ def test_a_cut_is_told_to_both_after_the_lease(ends):
     assert (a.next_told(), b.next_told()) == (("b", True), ("a", True))
     began = time.monotonic()
     air.cut("b")
-    a.wire.send("b", Lane.CONTROL, b"lost"), b.wire.send("a", Lane.CONTROL, b"lost")
+    a.wire.send("b", MessageLane.CONTROL, b"lost"), b.wire.send("a", MessageLane.CONTROL, b"lost")
     assert (a.next_told(), b.next_told()) == (("b", False), ("a", False))
     assert time.monotonic() - began >= 0.05
     air.heal("b")
     assert (a.next_told(), b.next_told()) == (("b", True), ("a", True))
-    a.wire.send("b", Lane.CONTROL, b"after")
+    a.wire.send("b", MessageLane.CONTROL, b"after")
     assert b.messages(1) == [b"after"]
     assert a.got.empty()
 
@@ -138,7 +138,7 @@ def test_a_short_stop_loses_nothing_and_is_not_told(ends):
     a.wire.watch("b")
     assert a.next_told() == ("b", True)
     air.stop("b")
-    a.wire.send("b", Lane.CONTROL, b"to"), b.wire.send("a", Lane.CONTROL, b"from")
+    a.wire.send("b", MessageLane.CONTROL, b"to"), b.wire.send("a", MessageLane.CONTROL, b"from")
     time.sleep(0.05)
     assert b.got.empty()
     assert a.got.empty()
@@ -154,7 +154,7 @@ def test_a_long_stop_ends_the_links(ends):
     a.wire.watch("b"), b.wire.watch("a")
     assert (a.next_told(), b.next_told()) == (("b", True), ("a", True))
     air.stop("b")
-    a.wire.send("b", Lane.CONTROL, b"lost")
+    a.wire.send("b", MessageLane.CONTROL, b"lost")
     assert a.next_told() == ("b", False)
     air.go("b")
     assert a.next_told() == ("b", True)
@@ -168,8 +168,8 @@ def test_control_overtakes_bulk(ends):
     air.stop("a")  # so that all of it is sent at once
     with air._lock:
         for _ in range(100):
-            a.wire.send("b", Lane.BULK, b"bulk")
-        a.wire.send("b", Lane.CONTROL, b"control")
+            a.wire.send("b", MessageLane.BULK, b"bulk")
+        a.wire.send("b", MessageLane.CONTROL, b"control")
         air._ends["a"].stopped = False
     assert b"control" in b.messages(32)
 
@@ -186,4 +186,4 @@ def test_two_of_one_name_and_a_message_too_long_are_refused(ends):
     with pytest.raises(Refused, match="expected one node of each name, got a second 'a'"):
         End(air, "a")
     with pytest.raises(ValueError, match=f"expected at most {MOST_NBYTES} bytes"):
-        a.wire.send("b", Lane.BULK, bytes(MOST_NBYTES + 1))
+        a.wire.send("b", MessageLane.BULK, bytes(MOST_NBYTES + 1))

@@ -17,7 +17,7 @@ import pytest
 from where import ROOT
 
 from sparkle_drv.cluster.refused import Refused
-from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane, Stalled
+from sparkle_drv.cluster.transport.base import MOST_NBYTES, MessageLane, Stalled
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.transport.senders import Senders
 
@@ -30,7 +30,7 @@ def pair(made, address):
 
 def test_messages_of_every_size_go_both_ways_on_both_lanes(pair):
     node, client = pair
-    for lane in Lane:
+    for lane in MessageLane:
         for nbytes in (0, 1, 100, 4096, 65_535, 128 << 10, MOST_NBYTES):
             message = os.urandom(nbytes)
             client.engine.send("node", lane, message)
@@ -43,22 +43,22 @@ def test_bulk_keeps_its_bytes_in_numbers(pair):
     node, client = pair
     chunks = [os.urandom(128 << 10) for _ in range(64)]
     for chunk in chunks:
-        client.engine.send("node", Lane.BULK, chunk)
+        client.engine.send("node", MessageLane.BULK, chunk)
     assert sorted(node.next()[1] for _ in chunks) == sorted(chunks)
 
 
 def test_what_cannot_be_sent_is_a_value_error(pair):
     _, client = pair
     with pytest.raises(ValueError, match=f"expected at most {MOST_NBYTES} bytes"):
-        client.engine.send("node", Lane.BULK, bytes(MOST_NBYTES + 1))
+        client.engine.send("node", MessageLane.BULK, bytes(MOST_NBYTES + 1))
     with pytest.raises(ValueError, match="expected a name"):
-        client.engine.send("**", Lane.CONTROL, b"to everybody")
+        client.engine.send("**", MessageLane.CONTROL, b"to everybody")
 
 
 def test_a_message_to_nobody_is_lost_and_harms_nothing(pair):
     node, client = pair
-    client.engine.send("nobody", Lane.CONTROL, b"lost")
-    client.engine.send("node", Lane.CONTROL, b"comes")
+    client.engine.send("nobody", MessageLane.CONTROL, b"lost")
+    client.engine.send("node", MessageLane.CONTROL, b"comes")
     assert node.next() == ("client-000~1", b"comes")
 
 
@@ -74,7 +74,7 @@ def test_watchers_see_an_endpoint_come_and_go(pair, made, address):
     other.engine.close()
     assert client.next_told() == ("client-000~2", False)
     with pytest.raises(Stalled, match="closed"):
-        other.engine.send("node", Lane.CONTROL, b"")
+        other.engine.send("node", MessageLane.CONTROL, b"")
 
 
 def test_who_is_not_watched_any_more_costs_nothing(pair):
@@ -167,7 +167,7 @@ def test_renewal_changes_certificates_and_nobody_is_told_of_a_loss(pair, which, 
     engine.renewed(issuer.folder(tmp_path, ["node", "client-000"][which], server=which == 0))
     until = time.monotonic() + 5
     while time.monotonic() < until:
-        pair[1].engine.send("node", Lane.CONTROL, b"again")
+        pair[1].engine.send("node", MessageLane.CONTROL, b"again")
         if not pair[0].got.empty():
             break
         time.sleep(0.02)
@@ -181,7 +181,7 @@ def test_a_renewal_after_one_that_did_not_open(pair, issuer, tmp_path):
     node, client = pair
     client.engine._shut()  # as the failed one has left it
     client.engine.renewed(issuer.folder(tmp_path, "client-000", server=False))
-    client.engine.send("node", Lane.CONTROL, b"again")
+    client.engine.send("node", MessageLane.CONTROL, b"again")
     assert node.next() == ("client-000~1", b"again")
 
 
@@ -189,7 +189,7 @@ def test_a_renewal_without_certificates_changes_nothing(pair, tmp_path):
     node, client = pair
     with pytest.raises(ValueError, match=r"expected ca\.pem, cert\.pem, key\.pem in"):
         client.engine.renewed(tmp_path)
-    client.engine.send("node", Lane.CONTROL, b"still")
+    client.engine.send("node", MessageLane.CONTROL, b"still")
     assert node.next() == ("client-000~1", b"still")
 
 
@@ -202,9 +202,9 @@ def test_nodes_that_join_route_for_their_clients(made, address, node_folder):
     client = made("client-000~1", connect=[address])
     client.engine.watch("b")
     assert client.next_told() == ("b", True)
-    client.engine.send("b", Lane.CONTROL, b"through a")
+    client.engine.send("b", MessageLane.CONTROL, b"through a")
     assert b.next() == ("client-000~1", b"through a")
-    b.engine.send("client-000~1", Lane.BULK, b"and back")
+    b.engine.send("client-000~1", MessageLane.BULK, b"and back")
     assert client.next() == ("b", b"and back")
 
 
@@ -233,9 +233,9 @@ def test_of_nodes_of_one_name_the_first_stays_or_one_of_those_that_start_at_once
         assert sorted(words for _, words in refused) == [
             f"expected one node of each name, got a second {name!r}" for name in ("node", "twin")
         ]
-        client.engine.send("node", Lane.CONTROL, b"still")
+        client.engine.send("node", MessageLane.CONTROL, b"still")
         assert node.next() == ("client-000~1", b"still")
-        client.engine.send("twin", Lane.CONTROL, b"who")
+        client.engine.send("twin", MessageLane.CONTROL, b"who")
         engine, message = got.get(timeout=5)
         assert engine not in [loser for loser, _ in refused]
         assert message == b"who"
@@ -249,18 +249,18 @@ def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
     control, release = [], threading.Event()
 
     def put(key, lane, message):
-        if lane is Lane.CONTROL:
+        if lane is MessageLane.CONTROL:
             control.append(message)
         else:
             release.wait(10)
 
     senders = Senders(put, watchdog_s=0.5)
     senders.start()
-    bulk = ("sparkle/node/client/b", Lane.BULK, b"bulk")
+    bulk = ("sparkle/node/client/b", MessageLane.BULK, b"bulk")
     stuck = threading.Thread(target=senders.send, args=bulk)
     stuck.start()
     time.sleep(0.1)
-    senders.send("sparkle/node/client/c", Lane.CONTROL, b"control")
+    senders.send("sparkle/node/client/c", MessageLane.CONTROL, b"control")
     until = time.monotonic() + 2
     while not control and time.monotonic() < until:
         time.sleep(0.01)
@@ -270,7 +270,7 @@ def test_a_put_that_stalls_is_told_and_control_goes_on_meanwhile():
         senders.send(*bulk)
     assert time.monotonic() - began < 1
     with pytest.raises(Stalled):  # whoever sends learns of it
-        senders.send("sparkle/node/client/c", Lane.CONTROL, b"late")
+        senders.send("sparkle/node/client/c", MessageLane.CONTROL, b"late")
     release.set()
     stuck.join(5)
     senders.end()

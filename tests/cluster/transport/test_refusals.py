@@ -17,7 +17,7 @@ from _cluster.certificates import Issuer, self_signed
 
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport import engine
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 from sparkle_drv.cluster.transport.config import endpoint
 from sparkle_drv.cluster.transport.engine import Engine
 
@@ -32,7 +32,7 @@ def serves(made, address, node):
     """At the end of the test the node must serve a good client."""
     yield
     client = made("client-000~good", connect=[address])
-    client.engine.send("node", Lane.CONTROL, b"still there?")
+    client.engine.send("node", MessageLane.CONTROL, b"still there?")
     assert node.next() == ("client-000~good", b"still there?")
 
 

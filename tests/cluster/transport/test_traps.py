@@ -11,7 +11,7 @@ import time
 import pytest
 
 from sparkle_drv.cluster.transport import config
-from sparkle_drv.cluster.transport.base import MOST_NBYTES, Lane
+from sparkle_drv.cluster.transport.base import MOST_NBYTES, MessageLane
 
 
 @pytest.mark.usefixtures("brief")
@@ -20,10 +20,10 @@ def test_nodes_are_routers(made, address):
     middle = made("middle", node=True, listen=[address])
     far = made("far", node=True, connect=[address])
     client = made("client-000~1", connect=[address])
-    client.engine.send("middle", Lane.CONTROL, b"near")
+    client.engine.send("middle", MessageLane.CONTROL, b"near")
     assert middle.next() == ("client-000~1", b"near")
     time.sleep(0.3)
-    client.engine.send("far", Lane.CONTROL, b"far")
+    client.engine.send("far", MessageLane.CONTROL, b"far")
     assert far.next() == ("client-000~1", b"far")
 
 
@@ -33,7 +33,7 @@ def test_zenoh_drops_a_message_over_its_limit_in_silence(limit, made, address, n
         naive("transport/link/rx/max_message_size", limit)
     node = made("node", node=True, listen=[address])
     client = made("client-000~1", connect=[address])
-    client.engine.send("node", Lane.CONTROL, bytes(MOST_NBYTES))
+    client.engine.send("node", MessageLane.CONTROL, bytes(MOST_NBYTES))
     until = time.monotonic() + (0.5 if limit else 30)  # silence is short, an arrival may be late
     while node.got.empty() and time.monotonic() < until:
         time.sleep(0.01)

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from sparkle_drv.cluster.transport import config
-from sparkle_drv.cluster.transport.base import Lane
+from sparkle_drv.cluster.transport.base import MessageLane
 
 zenoh = pytest.importorskip("zenoh")
 pytestmark = pytest.mark.cluster
@@ -85,13 +85,13 @@ def test_a_client_is_told_and_enters_by_the_other(made, routers, addresses):
     client = made("client-000~1", connect=addresses)
     client.engine.watch("far")
     assert client.next_told() == ("far", True)
-    client.engine.send("far", Lane.CONTROL, b"before")
+    client.engine.send("far", MessageLane.CONTROL, b"before")
     assert far.next() == ("client-000~1", b"before")
     killed = entry(client.engine._session, every)
     killed.kill()
     assert client.next_told() == ("far", False)
     assert client.next_told() == ("far", True)
-    client.engine.send("far", Lane.CONTROL, b"after")
+    client.engine.send("far", MessageLane.CONTROL, b"after")
     assert far.next() == ("client-000~1", b"after")
     assert entry(client.engine._session, every) is not killed
 
