@@ -260,11 +260,11 @@ def members(kind: type) -> list[str]:
     >>> abilities.members(abilities.KeepsLanes)
     ['lanes']
     """
-    found = list(kind.__annotations__)
+    names = list(kind.__annotations__)
     for name, member in vars(kind).items():
         if isinstance(member, FunctionType | property) and not name.startswith("__"):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def ability(backend: object, kind: type[_Kind]) -> _Kind | None:

@@ -402,7 +402,7 @@ class Lanes(Protocol):
     def enter(self, n: int = 1) -> None:
         """Counts `n` more lanes as running. Called before their threads start."""
 
-    def here(self) -> None:
+    def attach(self) -> None:
         """Marks the calling thread as one of the lanes."""
 
     def leave(self) -> None:

@@ -62,22 +62,22 @@ def _own_paths(root: Path, controller: str) -> dict[str, str]:
     """Returns this process's control group for each kind of hierarchy, from /proc/self/cgroup
     (cgroups(7)).
     """
-    found = {}
+    paths = {}
     for line in read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
-            found["cgroup2"] = path
+            paths["cgroup2"] = path
         elif controller in controllers.split(","):
-            found["cgroup"] = path
-    return found
+            paths["cgroup"] = path
+    return paths
 
 
 def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
     """Returns (kind, mounted control group, mount point) of each cgroup mount in
     /proc/self/mountinfo (proc(5)).
     """
-    found = []
+    mounts = []
     for line in read(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, about = before.split(), after.split()
@@ -85,7 +85,7 @@ def _mounts(root: Path, controller: str) -> list[tuple[str, str, str]]:
             continue
         kind, options = about[0], about[2].split(",")
         if kind == "cgroup2" or (kind == "cgroup" and controller in options):
-            found.append((kind, fields[3], fields[4]))
+            mounts.append((kind, fields[3], fields[4]))
     usual = ("cgroup2", "/", "/sys/fs/cgroup"), ("cgroup", "/", f"/sys/fs/cgroup/{controller}")
     # without mounts in /proc: the usual mounts of systemd and containers
-    return found or list(usual)
+    return mounts or list(usual)

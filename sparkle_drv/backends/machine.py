@@ -34,23 +34,23 @@ def name_and_vendor(root: Path = Path("/")) -> tuple[str, str]:
 
 def cpu_list(text: str) -> list[int]:
     """Parses a list of CPUs as Linux writes it, such as "0-3,8"."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.split(","):
         low, _, high = (number.strip() for number in part.partition("-"))
         if low.isdecimal() and (high or low).isdecimal():
-            found += range(int(low), int(high or low) + 1)
-    return found
+            cpus += range(int(low), int(high or low) + 1)
+    return cpus
 
 
 def caches(root: Path = Path("/"), cpu: int = 0) -> tuple[CacheLevel, ...]:
     """Returns the data and unified caches of one CPU, from sysfs; empty if Linux reports none."""
-    found = []
+    levels = []
     for index in sorted((root / f"sys/devices/system/cpu/cpu{cpu}/cache").glob("index*")):
         size = re.fullmatch(r"(\d+)([KMG]?)", read(index / "size"))
         if size and read(index / "type") in ("Data", "Unified"):
             nbytes = int(size[1]) * _UNITS.get(size[2], 1)
-            found.append(CacheLevel(int(read(index / "level") or 0), nbytes, _shared_by(index)))
-    return tuple(sorted(found, key=lambda c: c.level))
+            levels.append(CacheLevel(int(read(index / "level") or 0), nbytes, _shared_by(index)))
+    return tuple(sorted(levels, key=lambda c: c.level))
 
 
 def _shared_by(index: Path) -> int:
@@ -100,7 +100,7 @@ def slot_of(node: str | Path, root: Path = Path("/")) -> str:
 
 
 @dataclass(frozen=True)
-class Node:
+class NumaNode:
     """The part of a NUMA node that this process may use."""
 
     number: int
@@ -109,7 +109,7 @@ class Node:
     """The node's CPUs in the affinity mask; never empty."""
 
 
-def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
+def nodes(root: Path = Path("/")) -> tuple[NumaNode, ...]:
     """Returns the NUMA nodes that have CPUs of this process, from sysfs; empty if Linux reports
     none.
 
@@ -117,15 +117,15 @@ def nodes(root: Path = Path("/")) -> tuple[Node, ...]:
     This file is empty for a node without CPUs (memory of accelerators, CXL), which is left out.
     """
     ours = os.sched_getaffinity(0)
-    found = []
+    nodes = []
     for path in (root / "sys/devices/system/node").glob("node[0-9]*"):
         cpus = tuple(sorted(ours & set(cpu_list(read(path / "cpulist")))))
         if cpus and path.name[4:].isdecimal():
-            found.append(Node(int(path.name[4:]), cpus))
-    return tuple(sorted(found, key=lambda node: node.number))
+            nodes.append(NumaNode(int(path.name[4:]), cpus))
+    return tuple(sorted(nodes, key=lambda node: node.number))
 
 
-def spread(nodes: Sequence[Node], threads: int) -> tuple[int, ...]:
+def spread(nodes: Sequence[NumaNode], threads: int) -> tuple[int, ...]:
     """Returns the node (an index into `nodes`) of each of `threads` threads. Neighbouring threads
     get the same node.
 

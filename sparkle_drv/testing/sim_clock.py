@@ -91,7 +91,7 @@ class Clock:
         """Counts `n` lanes as running. Called before their threads start."""
         self._count(n)
 
-    def here(self) -> None:
+    def attach(self) -> None:
         """Marks the calling thread as a lane."""
         self._here.lane = True
         self._outlives.discard(threading.get_ident())  # a new thread may get an ended one's id

@@ -177,7 +177,7 @@ def test_nodes_are_those_with_cpus_of_ours(tmp_path, monkeypatch):
     numa(tmp_path, node0="0-7\n", node10="24-31\n", node2="8-15\n", node3="\n", node4="16-23\n")
     tree(tmp_path, {"sys/devices/system/node/online": "0-4\n"})
     assert machine.nodes(tmp_path) == (
-        machine.Node(0, (0, 1, 2)), machine.Node(2, (9,)), machine.Node(10, (30,)),
+        machine.NumaNode(0, (0, 1, 2)), machine.NumaNode(2, (9,)), machine.NumaNode(10, (30,)),
     )  # fmt: skip
 
 
@@ -195,7 +195,9 @@ def test_nodes_are_those_with_cpus_of_ours(tmp_path, monkeypatch):
 )
 def test_threads_are_spread_as_the_nodes_have_cpus(cpus, threads, where):
     numbers = iter(range(100))
-    nodes = [machine.Node(i, tuple(next(numbers) for _ in range(n))) for i, n in enumerate(cpus)]
+    nodes = [
+        machine.NumaNode(i, tuple(next(numbers) for _ in range(n))) for i, n in enumerate(cpus)
+    ]
     assert list(machine.spread(nodes, threads)) == where
 
 

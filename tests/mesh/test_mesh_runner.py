@@ -287,7 +287,7 @@ class Counted:
     def enter(self, n=1):
         self._add(n)
 
-    def here(self):
+    def attach(self):
         pass
 
     def leave(self):

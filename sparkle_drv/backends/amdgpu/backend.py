@@ -93,19 +93,19 @@ class AmdgpuBackend:
     def discover(settings: Settings, root: Path = Path("/")) -> Sequence[Found]:
         listed = nodes.listed(root)
         tried = tuple(map(str, listed))
-        found, usable = [], 0
+        devices, usable = [], 0
         for node in filter(nodes.maybe_ours, listed):
             uri = f"amdgpu:{usable}"
             try:
                 backend = AmdgpuBackend._at(node, uri)
             except DeviceNotFound as error:
-                found.append(Found("amdgpu", "amdgpu", reason=str(error), tried=tried))
+                devices.append(Found("amdgpu", "amdgpu", reason=str(error), tried=tried))
                 continue
-            found.append(Found("amdgpu", uri, backend.info, tried=(str(node),)))
+            devices.append(Found("amdgpu", uri, backend.info, tried=(str(node),)))
             backend.close()
             usable += 1
-        if found:
-            return found
+        if devices:
+            return devices
         reason = "no render node is driven by amdgpu" if listed else "no render node in /dev/dri"
         advice = "" if listed else nodes.NO_NODE
         return [Found("amdgpu", "amdgpu", None, reason, advice, tried)]
@@ -127,11 +127,11 @@ class AmdgpuBackend:
                 return backend
             backend.close()
             usable += 1
-        said = "; ".join(tried) or "no render node in /dev/dri"
+        reasons = "; ".join(tried) or "no render node in /dev/dri"
         advice = "" if listed else f". {nodes.NO_NODE}"
         raise DeviceNotFound(
             f"{uri}: {usable} usable device(s), expected at least {int(which) + 1}; "
-            f"tried: {said}{advice}"
+            f"tried: {reasons}{advice}"
         )
 
     @staticmethod
@@ -281,12 +281,12 @@ class AmdgpuBackend:
 
     def sensors(self) -> dict[str, float]:
         """Returns clocks, temperature, load and power, as far as the kernel driver reports them."""
-        found = {}
+        readings = {}
         value = ffi.new("uint32_t *")
         for name, (kind, scale) in _SENSORS.items():
             if lib.sp_amdgpu_info(self._native.device, lib.AMDGPU_INFO_SENSOR, kind, value, 4) >= 0:
-                found[name] = value[0] * scale
-        return found
+                readings[name] = value[0] * scale
+        return readings
 
     def counters(self) -> dict[str, int]:
         """Returns counts since the device was opened.

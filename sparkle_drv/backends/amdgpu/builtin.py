@@ -27,14 +27,14 @@ def image(entry: Mapping[str, Any], mach: Sequence[str]) -> tuple[bytes, str]:
     """
     name = entry["image"]
     blobs = assets.manifest()["images"][name]["blobs"]
-    found = next((blobs[target] for target in mach if target in blobs), None)
-    if found is None:
+    row = next((blobs[target] for target in mach if target in blobs), None)
+    if row is None:
         raise ImageError(f"{name}: expected code for {' or '.join(mach)}, got {', '.join(blobs)}")
-    path = str(assets.folder("shaders") / found["file"])
+    path = str(assets.folder("shaders") / row["file"])
     try:
-        blob = assets.image(found["file"])
+        blob = assets.image(row["file"])
     except OSError as error:
         raise ImageError(f"{error.filename}: {error.strerror}") from None
-    if hashlib.sha256(blob).hexdigest() != found["sha256"]:
+    if hashlib.sha256(blob).hexdigest() != row["sha256"]:
         raise ImageError(f"{path}: expected a file with the SHA-256 in the manifest, got another")
     return blob, path

@@ -35,9 +35,9 @@ def close(backend: AmdgpuBackend, queue: Any) -> None:
 
 def sweep() -> None:
     """Closes the queues whose work has ended."""
-    for one in list(_left):
-        backend, queue = one
+    for pair in list(_left):
+        backend, queue = pair
         if backend.close_queue(queue, 0) != -errno.ETIMEDOUT:
             # another thread has removed the queue from the list
             with contextlib.suppress(ValueError):
-                _left.remove(one)
+                _left.remove(pair)

@@ -76,15 +76,15 @@ def fill_setup(setup: Any, gfx: int, engines: int, me_feature: int) -> None:
 
 def _places(dwords: Sequence[int], gfx: int) -> dict[str, int]:
     """Returns for each register the position of the dword that is written to it."""
-    found = {}
+    places = {}
     for packet in pm4.stream(dwords, gfx):
         if packet.cls is pm4.SetShReg:
             first = packet.fields["reg"]["offset"]
             for i in range(len(packet.dwords) - 2):
                 register = regs.at("SH", first + i, gfx)
                 assert register is not None
-                found[register.name] = packet.at + 2 + i
-    return found
+                places[register.name] = packet.at + 2 + i
+    return places
 
 
 def of_kernel(code: CodeObject, *, gfx: int, code_va: int, name: str) -> Any:

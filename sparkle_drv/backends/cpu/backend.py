@@ -212,18 +212,18 @@ class CpuBackend:
         if pointer == ffi.NULL:
             raise OutOfDeviceMemory(f"cpu: no memory for {nbytes} bytes")
         owned = ffi.gc(pointer, lib.sp_cpu_free)
-        return Allocation(_Memory(owned, fd), int(ffi.cast("uintptr_t", pointer)))
+        return Allocation(_MemoryHandle(owned, fd), int(ffi.cast("uintptr_t", pointer)))
 
-    def free(self, handle: _Memory) -> None:
+    def free(self, handle: _MemoryHandle) -> None:
         handle.drop()
 
-    def map(self, handle: _Memory, nbytes: int) -> Any:
+    def map(self, handle: _MemoryHandle, nbytes: int) -> Any:
         return ffi.buffer(handle.pointer, nbytes)
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
-        return Allocation(_Memory(_Wrapped(pointer, owner).pointer, None, owner), pointer)
+        return Allocation(_MemoryHandle(_Wrapped(pointer, owner).pointer, None, owner), pointer)
 
-    def export(self, handle: _Memory) -> int:
+    def export(self, handle: _MemoryHandle) -> int:
         if handle.fd is None:
             raise ValueError("export: expected a Memory.SHARED buffer, got one in other memory")
         return os.dup(handle.fd)
@@ -288,7 +288,7 @@ class CpuBackend:
         kernel = ffi.gc(out[0], lib.sp_cpu_unload)
         form = "routine" if lib.sp_cpu_kernel_form(kernel) == lib.SP_FORM_ROUTINE else "grid"
         resources = Resources(MAX_GROUP_SIZE, isa=ISAS[lib.sp_cpu_kernel_isa(kernel)])
-        return Loaded(_Kernel(kernel, device), kernel_pointer(kernel), form, resources)
+        return Loaded(_KernelHandle(kernel, device), kernel_pointer(kernel), form, resources)
 
     def _load_library(self, device: Any, spec: KernelSpec, out: Any) -> None:
         why = ffi.new("char[]", 512)
@@ -302,17 +302,17 @@ class CpuBackend:
             raise ImageError(f"{what}: the library cannot be loaded: {said}")
         check(rc, f"load {what}", self._uri)
 
-    def unload(self, handle: _Kernel) -> None:
+    def unload(self, handle: _KernelHandle) -> None:
         handle.drop()
 
     def sensors(self) -> dict[str, float]:
         """Returns the clock of the device's first core in MHz, if Linux reports it."""
-        found = {}
+        readings = {}
         cpu = Path(f"/sys/devices/system/cpu/cpu{self._sensed}")
         mhz = cpu / "cpufreq/scaling_cur_freq"
         if mhz.is_file():
-            found["frequency_mhz"] = int(mhz.read_text()) / 1000
-        return found
+            readings["frequency_mhz"] = int(mhz.read_text()) / 1000
+        return readings
 
     def close(self) -> None:
         device = self._native.close()
@@ -324,7 +324,7 @@ def _name(rc: int) -> str:
     return errno.errorcode.get(-rc, str(-rc))
 
 
-class _Memory:
+class _MemoryHandle:
     """Memory and, if the memory is shared, its file descriptor.
 
     numpy views keep `pointer` alive past `drop`.
@@ -349,7 +349,7 @@ class _Wrapped:
         self.pointer = ffi.gc(ffi.cast("char *", pointer), lambda _, kept=owner: None)
 
 
-class _Kernel:
+class _KernelHandle:
     """A kernel handle, and its device, which must not be freed before the kernel."""
 
     __slots__ = ("dev", "kernel")
@@ -361,7 +361,7 @@ class _Kernel:
         self.kernel = self.dev = None
 
 
-def _place(device: Any, nodes: Sequence[machine.Node], threads: int) -> int:
+def _place(device: Any, nodes: Sequence[machine.NumaNode], threads: int) -> int:
     """Assigns each of the device's threads to the NUMA node that machine.spread chooses for the
     thread. Returns 0 or -errno.
     """

@@ -19,7 +19,7 @@ class Named:
 
     uri: str
     """The canonical URI: "cpu:c2" for "cpu:c02-2"."""
-    nodes: tuple[machine.Node, ...]
+    nodes: tuple[machine.NumaNode, ...]
     """The cores by NUMA node, as `machine.nodes`; one node if the kernel does not report any."""
     isa: str
     """The instruction set in the URI; "" if the URI names none."""
@@ -81,7 +81,7 @@ def named(uri: str, root: Path = Path("/")) -> Named:
     return Named(f"cpu:c{text}{tail}", _by_node(wanted, nodes), isa or "")
 
 
-def _node(uri: str, number: int, nodes: tuple[machine.Node, ...]) -> machine.Node:
+def _node(uri: str, number: int, nodes: tuple[machine.NumaNode, ...]) -> machine.NumaNode:
     for node in nodes:
         if node.number == number:
             return node
@@ -91,16 +91,16 @@ def _node(uri: str, number: int, nodes: tuple[machine.Node, ...]) -> machine.Nod
     )
 
 
-def _by_node(cores: set[int], nodes: tuple[machine.Node, ...]) -> tuple[machine.Node, ...]:
-    found = [
-        machine.Node(node.number, cpus)
+def _by_node(cores: set[int], nodes: tuple[machine.NumaNode, ...]) -> tuple[machine.NumaNode, ...]:
+    parts = [
+        machine.NumaNode(node.number, cpus)
         for node in nodes
         if (cpus := tuple(cpu for cpu in node.cpus if cpu in cores))
     ]
     # Linux does not report the NUMA node of every core
-    if sum(len(node.cpus) for node in found) != len(cores):
-        return (machine.Node(0, tuple(sorted(cores))),)
-    return tuple(found)
+    if sum(len(node.cpus) for node in parts) != len(cores):
+        return (machine.NumaNode(0, tuple(sorted(cores))),)
+    return tuple(parts)
 
 
 def _ranges(cores: set[int]) -> str:

@@ -52,16 +52,16 @@ class CudaBackend:
             count, _, tried = driver.probe(settings.libcuda)
         except DeviceNotFound as error:
             return [Found("cuda", "cuda", reason=str(error), advice=driver.ADVICE)]
-        found = []
+        devices = []
         for ordinal in range(count):
             uri = f"cuda:{ordinal}"
             try:
                 info = driver.described(settings.libcuda, ordinal, uri)
             except DeviceNotFound as error:
-                found.append(Found("cuda", uri, reason=str(error), tried=tried))
+                devices.append(Found("cuda", uri, reason=str(error), tried=tried))
             else:
-                found.append(Found("cuda", uri, info, tried=tried))
-        return found
+                devices.append(Found("cuda", uri, info, tried=tried))
+        return devices
 
     @staticmethod
     def open(uri: str, settings: Settings) -> CudaBackend:

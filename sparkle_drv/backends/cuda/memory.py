@@ -33,11 +33,11 @@ class MemoryHandle:
             raise ValueError(
                 f"map: the host does not reach memory of {uri}; use Memory.HOST, read and write"
             )
-        held, owner = self.pointer, self.owner
-        lib.sp_cuda_hold(held)
+        pointer, owner = self.pointer, self.owner
+        lib.sp_cuda_hold(pointer)
 
         def let_go(_: Any, owner: object = owner) -> None:
-            lib.sp_cuda_free(held)
+            lib.sp_cuda_free(pointer)
 
         return ffi.buffer(ffi.gc(ffi.cast("char *", host), let_go), nbytes)
 

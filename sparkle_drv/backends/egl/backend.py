@@ -44,7 +44,7 @@ class EglBackend:
     live_counts = Lent(Native.live_counts)
     failure = Lent(Native.failure)
 
-    def __init__(self, dev: Any, uri: str, settings: Settings, node: nodes.Node) -> None:
+    def __init__(self, dev: Any, uri: str, settings: Settings, node: nodes.EglNode) -> None:
         self._native = native = Native("egl", dev, uri)
         self.info, self._raw = nodes.info_of(dev, uri, node)
         self._files: dict[int, int] = {}  # address -> file descriptor of shared memory
@@ -64,7 +64,7 @@ class EglBackend:
             return [Found("egl", "egl", reason=str(error))]
         except DeviceNotFound as error:
             return [Found("egl", "egl", reason=str(error), advice=nodes.ADVICE)]
-        found: list[Found] = []
+        devices: list[Found] = []
         usable = 0
         for node in listed:
             if node.index == nodes.SURFACELESS and usable:
@@ -73,14 +73,14 @@ class EglBackend:
                 dev = nodes.open_node(node)
             except DeviceNotFound as error:
                 said = Found("egl", "egl", None, str(error), nodes.ADVICE, tuple(report))
-                found.append(said)
+                devices.append(said)
                 continue
             uri = f"egl:{usable}"
             info, _ = nodes.info_of(dev, uri, node)
             check(lib.sp_egl_close(dev, _CLOSE_NS), "close", uri)
-            found.append(Found("egl", uri, info, tried=(*report, str(node))))
+            devices.append(Found("egl", uri, info, tried=(*report, str(node))))
             usable += 1
-        return found or [
+        return devices or [
             Found("egl", "egl", None, "EGL lists no device", nodes.ADVICE, tuple(report))
         ]
 
@@ -228,7 +228,7 @@ class EglBackend:
         grid = (2**32 - 1,) * 3 if shape.any_grid else self.info.max_groups
         resources = Resources(x * y * z, isa=self.info.isa, max_groups=grid)
         pointer = kernel_pointer(kernel)
-        return Loaded(_Kernel(kernel), pointer, "grid", resources, groups, (x, y, z))
+        return Loaded(_KernelHandle(kernel), pointer, "grid", resources, groups, (x, y, z))
 
     def _image(self, spec: KernelSpec) -> Any:
         blob = spec.image
@@ -303,7 +303,7 @@ class EglBackend:
         check(rc, f"load {what}", self.info.uri)
         return ffi.gc(out[0], lib.sp_egl_unload)
 
-    def unload(self, handle: _Kernel) -> None:
+    def unload(self, handle: _KernelHandle) -> None:
         handle.drop()
 
     # Explanations
@@ -345,7 +345,7 @@ class _Stale(Exception):
     """Raised when the driver no longer accepts a stored program."""
 
 
-class _Kernel:
+class _KernelHandle:
     __slots__ = ("kernel",)
 
     def __init__(self, kernel: Any) -> None:

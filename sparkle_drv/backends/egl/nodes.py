@@ -32,7 +32,7 @@ _FEATURES = {
 
 
 @dataclass(frozen=True)
-class Node:
+class EglNode:
     """A device that EGL lists, by its index, or the surfaceless platform (SURFACELESS)."""
 
     index: int
@@ -47,7 +47,7 @@ class Node:
         return f"EGL device {self.index} ({kind})"
 
 
-def rank(node: Node) -> tuple[bool, bool, bool, int]:
+def rank(node: EglNode) -> tuple[bool, bool, bool, int]:
     """Returns the sort key of a device: the best device is first."""
     nvidia = "EGL_NV_device_cuda" in node.extensions
     return node.index == SURFACELESS, node.software, not nvidia, node.index
@@ -64,7 +64,7 @@ class Forked(DeviceNotFound):
     """
 
 
-def listed() -> tuple[list[Node], list[str]]:
+def listed() -> tuple[list[EglNode], list[str]]:
     """Returns the devices, best first, and a line for each library tried. Raises DeviceNotFound
     without an EGL library.
     """
@@ -75,14 +75,14 @@ def listed() -> tuple[list[Node], list[str]]:
         raise Forked(f"egl: {report[0]}: start the child before egl is first used, or spawn it")
     if rc:
         raise DeviceNotFound("egl: expected an EGL library, got none: " + "; ".join(report))
-    found = [
-        Node(n.index, bool(n.software), _text(n.node), _text(n.extensions))
+    nodes = [
+        EglNode(n.index, bool(n.software), _text(n.node), _text(n.extensions))
         for n in out.node[0 : out.count]
     ]
-    return sorted(found, key=rank), report
+    return sorted(nodes, key=rank), report
 
 
-def open_node(node: Node) -> Any:
+def open_node(node: EglNode) -> Any:
     """Opens a device. Returns a `struct sp_egl *`, which the last reference to it releases. Raises
     DeviceNotFound with the driver's text.
     """
@@ -95,7 +95,7 @@ def open_node(node: Node) -> Any:
     return ffi.gc(out[0], lib.sp_egl_release)
 
 
-def info_of(dev: Any, uri: str, node: Node) -> tuple[DeviceInfo, Any]:
+def info_of(dev: Any, uri: str, node: EglNode) -> tuple[DeviceInfo, Any]:
     """Returns the facts of an OpenGL context, as DeviceInfo and as the native struct."""
     raw = ffi.new("struct sp_egl_info *")
     lib.sp_egl_describe(dev, raw)

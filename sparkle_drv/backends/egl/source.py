@@ -41,13 +41,13 @@ def line_of(message: str) -> int | None:
 def explained(log: str, text: str) -> str:
     """Returns a driver's log, with the source line below each message that names a line."""
     lines = _numbered(text)
-    told = []
+    rows = []
     for message in filter(str.strip, log.splitlines()):
-        told.append(message)
+        rows.append(message)
         at = line_of(message)
         if at in lines:
-            told.append(f"    {at} | {lines[at]}")
-    return "\n".join(told)
+            rows.append(f"    {at} | {lines[at]}")
+    return "\n".join(rows)
 
 
 def _numbered(text: str) -> dict[int | None, str]:

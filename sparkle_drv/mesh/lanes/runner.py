@@ -228,7 +228,7 @@ class _ProgramRun:
                 self._lanes.enter(len(self.queues))
                 self._entered = True
         if self._lanes is not None:
-            self._lanes.here()
+            self._lanes.attach()
         try:
             self.lane(lane)
         except BaseException as error:  # an error must not leave other lanes waiting

@@ -99,7 +99,7 @@ class Pieces:
         ]
         if self._lanes is not None:
             self._lanes.enter(len(threads) + 1)
-            self._lanes.here()
+            self._lanes.attach()
         started = 0
         try:
             for thread in threads:
@@ -166,7 +166,7 @@ class Pieces:
 
     def _serve(self, device: Device) -> None:
         if self._lanes is not None:
-            self._lanes.here()
+            self._lanes.attach()
         try:
             while self._one(device):
                 pass

@@ -305,7 +305,7 @@ def policy(address: int) -> tuple[int, int]:
 
 def on_node(node: int, cores=(OURS[0],)) -> CpuBackend:
     return CpuBackend(
-        Settings(""), which=Named(f"cpu:node{node}", (machine.Node(node, cores),), "")
+        Settings(""), which=Named(f"cpu:node{node}", (machine.NumaNode(node, cores),), "")
     )
 
 
@@ -343,9 +343,9 @@ def test_a_refused_policy_is_said_once_and_nothing_fails(caplog):
 
 
 def test_cores_on_several_nodes_prefer_none(tmp_path, monkeypatch):
-    two = Named("cpu:c0-1", (machine.Node(0, (0,)), machine.Node(1, (1,))), "")
+    two = Named("cpu:c0-1", (machine.NumaNode(0, (0,)), machine.NumaNode(1, (1,))), "")
     assert two.node is None
-    assert Named("cpu:node3", (machine.Node(3, (0, 1)),), "").node == 3
+    assert Named("cpu:node3", (machine.NumaNode(3, (0, 1)),), "").node == 3
 
 
 def test_a_pin_that_the_kernel_refuses_is_told_once(caplog):

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from sparkle_drv.backends.egl.cache import ProgramCache
-from sparkle_drv.backends.egl.nodes import SURFACELESS, Node, rank
+from sparkle_drv.backends.egl.nodes import SURFACELESS, EglNode, rank
 from sparkle_drv.backends.egl.source import explained, line_of, with_version
 
 SOURCE = "void main()\n{\n    x = 1;\n}\n"
@@ -99,10 +99,10 @@ def test_a_cache_over_a_file_does_nothing(tmp_path):
 
 
 def test_nvidia_first_software_late_surfaceless_last():
-    mesa = Node(0, True, "", "EGL_MESA_device_software")
-    intel = Node(1, False, "/dev/dri/renderD128", "EGL_EXT_device_drm")
-    nvidia = Node(2, False, "/dev/dri/renderD129", "EGL_NV_device_cuda EGL_EXT_device_drm")
-    any_ = Node(SURFACELESS, False, "", "")
+    mesa = EglNode(0, True, "", "EGL_MESA_device_software")
+    intel = EglNode(1, False, "/dev/dri/renderD128", "EGL_EXT_device_drm")
+    nvidia = EglNode(2, False, "/dev/dri/renderD129", "EGL_NV_device_cuda EGL_EXT_device_drm")
+    any_ = EglNode(SURFACELESS, False, "", "")
     assert sorted([any_, mesa, intel, nvidia], key=rank) == [nvidia, intel, mesa, any_]
     assert [str(node) for node in (mesa, intel, any_)] == [
         "EGL device 0 (software)",
