@@ -104,22 +104,17 @@ class Given(list[Command]):
 
     __slots__ = ("__weakref__", "data", "kept", "offsets", "prepared", "waits")
 
-    def __init__(self, data: bytes, found: list[tuple[int, Command]]) -> None:
-        super().__init__(command for _, command in found)
+    def __init__(self, data: bytes, decoded: list[tuple[int, Command]]) -> None:
+        super().__init__(command for _, command in decoded)
         self.data = data
         """The records as bytes."""
-        self.offsets = [at for at, _ in found]
+        self.offsets = [at for at, _ in decoded]
         """Offset of each record in bytes."""
         self.waits = [command for command in self if isinstance(command, Wait)]
         self.prepared = False
         """True for a prepared submission; each run then passes this same object."""
         self.kept: Any = None
         """An object that the backend may keep here for a prepared submission."""
-
-    @staticmethod
-    def of(data: bytes) -> Given:
-        """Returns the commands in `data`. Raises the ValueError of `decode`."""
-        return Given(data, decode(data))
 
 
 def decode(data: bytes) -> list[tuple[int, Command]]:
@@ -133,17 +128,17 @@ def decode(data: bytes) -> list[tuple[int, Command]]:
         ...
     ValueError: records: expected whole records, got 1 bytes, with no whole record at offset 0
     """
-    found: list[tuple[int, Command]] = []
+    commands: list[tuple[int, Command]] = []
     end = 0
     for at, kind, record in records.split(data):
-        found.append((at, _command(kind, record)))
+        commands.append((at, _command(kind, record)))
         end = at + len(record)
     if end != len(data):
         raise ValueError(
             f"records: expected whole records, got {len(data)} bytes, with no whole record "
             f"at offset {end}"
         )
-    return found
+    return commands
 
 
 def _command(kind: int, record: bytes) -> Command:

@@ -1,17 +1,18 @@
-"""Ledger: failures and times of the ended submissions of a queue, and which waits report a failure.
+"""QueueLedger: failures and times of the ended submissions of a queue, and which waits report a
+failure.
 
-native/core/ledger.c does the same for native backends. The queue's lock guards a Ledger.
+native/core/ledger.c does the same for native backends. The queue's lock guards a QueueLedger.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-_TIMES = 4096  # a Ledger keeps the times of at most this many submissions
-_FAULTS = 1024  # a Ledger keeps at most this many failures
+_TIMES = 4096  # a QueueLedger keeps the times of at most this many submissions
+_FAULTS = 1024  # a QueueLedger keeps at most this many failures
 
 
-class _Fault:
+class _Failure:
     __slots__ = ("rc", "until", "value", "words")
 
     def __init__(self, value: int, rc: int, words: str) -> None:
@@ -24,17 +25,17 @@ class _Fault:
         return self.value <= value and (not self.until or value <= self.until)
 
 
-class Ledger:
+class QueueLedger:
     """The failures and times of one queue's ended submissions."""
 
     def __init__(self) -> None:
-        self._faults: list[_Fault] = []
+        self._faults: list[_Failure] = []
         self._times: OrderedDict[int, tuple[int, int]] = OrderedDict()
 
     def failed(self, value: int, rc: int, words: str) -> None:
         """Records that submission `value` failed with -errno `rc`; `words` is the reason."""
         del self._faults[: len(self._faults) - _FAULTS + 1]
-        self._faults.append(_Fault(value, rc, words))
+        self._faults.append(_Failure(value, rc, words))
 
     def lasted(self, value: int, span: tuple[int, int]) -> None:
         """Records that submission `value` ran in this span (start, end) in ns."""

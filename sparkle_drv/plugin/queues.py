@@ -29,9 +29,9 @@ from sparkle_drv._native import ffi
 from sparkle_drv.backends.base import ANY_EPOCH, Progress
 from sparkle_drv.core.abi import records
 from sparkle_drv.fork_lock import fork_lock
-from sparkle_drv.plugin.commands import Dispatch, Given
+from sparkle_drv.plugin.commands import Dispatch, Given, decode
 from sparkle_drv.plugin.kernels import Kernels
-from sparkle_drv.plugin.ledger import Ledger
+from sparkle_drv.plugin.ledger import QueueLedger
 
 _FULL_NS = 100_000_000  # how long a submission to a full queue waits; then it fails with -EAGAIN
 _SPINS = 20  # polls of a wait before its first sleep
@@ -131,7 +131,7 @@ class Timeline:
         self.lock = threading.Lock()  # orders submissions; held while the backend's `start` runs
         self.looking = threading.Lock()  # guards all members below
         self.flight: deque[_InFlight] = deque()
-        self.ledger = Ledger()
+        self.ledger = QueueLedger()
 
 
 class Queues:
@@ -239,11 +239,11 @@ class Queues:
 
     def prepare(self, queue: Timeline, record: bytes, epoch: int) -> Any:
         rc = self._refusal(queue) or self._stale(epoch)
-        judged, given = (rc, None) if rc else self._judge(bytes(record))
-        if given is None:
+        judged, commands = (rc, None) if rc else self._judge(bytes(record))
+        if commands is None:
             return judged
-        given.prepared = True
-        return queue, given, epoch
+        commands.prepared = True
+        return queue, commands, epoch
 
     def run(self, prepared: tuple[Timeline, Given, int]) -> int:
         self._said.words = ""
@@ -308,16 +308,18 @@ class Queues:
             return None
         with queue.looking:
             self._look(queue)
-            found = next((f for f in queue.flight if f.value == value), None)
-            if found is None:
+            submission = next((f for f in queue.flight if f.value == value), None)
+            if submission is None:
                 return None
-            index, seconds = found.work.running() if found is queue.flight[0] else (-1, 0.0)
-        given = found.given
-        if not 0 <= index < len(given):
-            return Progress(given.data, len(given.data), 0, 0, seconds)
-        command = given[index]
+            index, seconds = (
+                submission.work.running() if submission is queue.flight[0] else (-1, 0.0)
+            )
+        commands = submission.given
+        if not 0 <= index < len(commands):
+            return Progress(commands.data, len(commands.data), 0, 0, seconds)
+        command = commands[index]
         groups = math.prod(command.groups) if isinstance(command, Dispatch) else 0
-        return Progress(given.data, given.offsets[index], 0, groups, seconds)
+        return Progress(commands.data, commands.offsets[index], 0, groups, seconds)
 
     def lost(self) -> str:
         return self._lost
@@ -339,13 +341,13 @@ class Queues:
 
     def _judge(self, data: bytes) -> tuple[int, Given | None]:
         try:
-            given = Given.of(data)
+            commands = Given(data, decode(data))
         except ValueError:
             return -errno.EINVAL, None
-        for command in given:
+        for command in commands:
             if isinstance(command, Dispatch) and (rc := self._kernels.check(command)):
                 return rc, None
-        return 0, given
+        return 0, commands
 
     def _submit(self, queue: Timeline, data: bytes, epoch: int) -> int:
         self._said.words = ""
@@ -353,11 +355,11 @@ class Queues:
         # commands again and repeats this call.
         if rc := self._refusal(queue) or self._stale(epoch):
             return rc
-        rc, given = self._judge(data)
-        return rc if given is None else self._give(queue, given, epoch)
+        rc, commands = self._judge(data)
+        return rc if commands is None else self._give(queue, commands, epoch)
 
     def _give(
-        self, queue: Timeline, given: Given, epoch: int,
+        self, queue: Timeline, commands: Given, epoch: int,
         start: Callable[[Any], Work] | None = None,
     ) -> int:  # fmt: skip
         if rc := self._refusal(queue) or self._stale(epoch) or self._room(queue):
@@ -365,12 +367,12 @@ class Queues:
         with queue.lock:
             if rc := self._refusal(queue) or self._stale(epoch):
                 return rc
-            begun = _InFlight(queue.submitted + 1, given)
+            begun = _InFlight(queue.submitted + 1, commands)
             try:
                 if start is not None:
                     begun.work = start(queue.own)
                 else:
-                    begun.work = self._start(queue.own, given, self._awaited(given))
+                    begun.work = self._start(queue.own, commands, self._awaited(commands))
             except Failed as error:
                 self._said.words = str(error)
                 if error.code == errno.ENODEV:
@@ -389,16 +391,16 @@ class Queues:
             return 0
         return -errno.EAGAIN if self._reach(queue, oldest, _FULL_NS) else 0
 
-    def _awaited(self, given: Given) -> list[Work]:
-        found: list[Work] = []
-        for wait in given.waits:
+    def _awaited(self, commands: Given) -> list[Work]:
+        works: list[Work] = []
+        for wait in commands.waits:
             other = self._open.get(wait.queue)
             if other is None:
                 continue  # the awaited queue is closed, so its work has ended
             with other.looking:
                 self._look(other)
-                found += [f.work for f in other.flight if f.value <= wait.value][-1:]
-        return found
+                works += [f.work for f in other.flight if f.value <= wait.value][-1:]
+        return works
 
     def _reach(self, queue: Timeline, value: int, timeout_ns: int) -> int:
         """Waits until submission `value` has ended. Returns 0, even if it failed, or -ETIMEDOUT."""
@@ -423,7 +425,7 @@ class Queues:
         return 0
 
     def _look(self, queue: Timeline) -> None:
-        """Updates the queue's `reached` and its Ledger (ledger.py) for work that has ended.
+        """Updates the queue's `reached` and its QueueLedger (ledger.py) for work that has ended.
 
         The caller holds the lock `queue.looking`.
         """

@@ -18,12 +18,12 @@ from .trace import Span, Trace, Track
 
 def document(traces: Iterable[Trace], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Returns {"traceEvents": [...], ...} of all traces. `about` goes to "otherData"."""
-    given = [(trace.name, *trace.taken()) for trace in traces]
-    lanes = _lanes(span for _, spans, _ in given for span in spans)
-    tracks = _numbered(lanes[id(span)] for _, spans, _ in given for span in spans)
+    copies = [(trace.name, *trace.copies()) for trace in traces]
+    lanes = _lanes(span for _, spans, _ in copies for span in spans)
+    tracks = _numbered(lanes[id(span)] for _, spans, _ in copies for span in spans)
     events = _names(tracks)
     flow_id = 0
-    for name, spans, flows in given:
+    for name, spans, flows in copies:
         for span in spans:
             pid, tid = tracks[lanes[id(span)]]
             events.append(
@@ -57,7 +57,7 @@ def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
     This is the span's own track, unless the span would partly overlap another one there. It is then
     a further track with a number, such as "calls 2".
     """
-    found: dict[int, Track] = {}
+    tracks: dict[int, Track] = {}
     ends: dict[Track, list[list[int]]] = {}
     for span in sorted(spans, key=lambda s: (s.begin_ns, -s.end_ns)):
         lanes = ends.setdefault(span.track, [])
@@ -73,21 +73,21 @@ def _lanes(spans: Iterable[Span]) -> dict[int, Track]:
             lanes.append([])
         lanes[at].append(span.end_ns)
         node, queue = span.track
-        found[id(span)] = (node, f"{queue} {at + 1}" if at else queue)
-    return found
+        tracks[id(span)] = (node, f"{queue} {at + 1}" if at else queue)
+    return tracks
 
 
 def _numbered(tracks: Iterable[Track]) -> dict[Track, tuple[int, int]]:
     """Returns (pid, tid) of each track. Nodes and tracks are numbered from 1, in order of first
     appearance.
     """
-    found: dict[Track, tuple[int, int]] = {}
+    numbers: dict[Track, tuple[int, int]] = {}
     nodes: dict[str, int] = {}
     for track in tracks:
-        if track not in found:
+        if track not in numbers:
             pid = nodes.setdefault(track[0], len(nodes) + 1)
-            found[track] = pid, 1 + sum(1 for other in found if other[0] == track[0])
-    return found
+            numbers[track] = pid, 1 + sum(1 for other in numbers if other[0] == track[0])
+    return numbers
 
 
 def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
@@ -101,20 +101,20 @@ def _names(tracks: dict[Track, tuple[int, int]]) -> list[dict[str, Any]]:
     return events
 
 
-def problems(given: Any) -> list[str]:
+def problems(trace: Any) -> list[str]:
     """Returns the errors of a document, [] if there are none. Errors are: no object with a list
     "traceEvents", events without required members, spans that partly overlap on a track, unpaired
     flows.
     """
-    if not isinstance(given, dict) or not isinstance(given.get("traceEvents"), list):
+    if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
         return ['expected an object with a list "traceEvents"']
-    found: list[str] = []
+    wrong: list[str] = []
     tracks: dict[tuple[Any, Any], list[tuple[float, float, str]]] = {}
     flows: dict[Any, list[tuple[str, float]]] = {}
-    for i, event in enumerate(given["traceEvents"]):
+    for i, event in enumerate(trace["traceEvents"]):
         ph = event.get("ph") if isinstance(event, dict) else None
         if ph not in ("X", "s", "f", "M"):
-            found.append(f"event {i}: expected ph X, s, f or M, got {ph!r}")
+            wrong.append(f"event {i}: expected ph X, s, f or M, got {ph!r}")
             continue
         wanted = {"X": ("ts", "dur", "tid"), "s": ("ts", "id", "tid"), "f": ("ts", "id", "tid")}
         missing = [k for k in ("name", "pid", *wanted.get(ph, ())) if not _sane(k, event.get(k))]
@@ -123,22 +123,22 @@ def problems(given: Any) -> list[str]:
         if event.get("name") in ("process_name", "thread_name") and not missing:
             missing += [f"args.{k}" for k in ("name",) if k not in event.get("args", {})]
         if missing:
-            found.append(f"event {i}: expected {', '.join(missing)} of the right type")
+            wrong.append(f"event {i}: expected {', '.join(missing)} of the right type")
         elif ph == "X":
             if event["dur"] < 0:
-                found.append(f"event {i}: it ends before it begins")
+                wrong.append(f"event {i}: it ends before it begins")
             spans = tracks.setdefault((event["pid"], event["tid"]), [])
             spans.append((event["ts"], event["ts"] + event["dur"], event["name"]))
         elif ph in ("s", "f"):
             flows.setdefault(event["id"], []).append((ph, event["ts"]))
     for track, spans in tracks.items():
-        found += [f"track {track}: {what}" for what in _partial(spans)]
+        wrong += [f"track {track}: {what}" for what in _partial(spans)]
     for flow, ends in flows.items():
         if sorted(ph for ph, _ in ends) != ["f", "s"]:
-            found.append(f"flow {flow}: expected one beginning and one end, got {len(ends)} ends")
+            wrong.append(f"flow {flow}: expected one beginning and one end, got {len(ends)} ends")
         elif dict(ends)["f"] < dict(ends)["s"]:
-            found.append(f"flow {flow}: it ends before it begins")
-    return found
+            wrong.append(f"flow {flow}: it ends before it begins")
+    return wrong
 
 
 def _sane(key: str, value: Any) -> bool:
@@ -154,12 +154,12 @@ def _partial(spans: list[tuple[float, float, str]]) -> list[str]:
     """Describes the spans that begin within another one and end after it. Rounding errors of 1 ns
     are ignored.
     """
-    found = []
+    wrong = []
     open_: list[tuple[float, float, str]] = []
     for span in sorted(spans, key=lambda s: (s[0], -s[1])):
         while open_ and open_[-1][1] <= span[0] + 1e-3:
             open_.pop()
         if open_ and span[1] > open_[-1][1] + 1e-3:
-            found.append(f"{span[2]!r} overlaps {open_[-1][2]!r} in part")
+            wrong.append(f"{span[2]!r} overlaps {open_[-1][2]!r} in part")
         open_.append(span)
-    return found
+    return wrong

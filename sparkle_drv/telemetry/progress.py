@@ -35,7 +35,7 @@ def reported(what: str) -> Iterator[None]:
     # that line is printed also gets a record in the log.
     begin = time.perf_counter()
     terminal = _terminal()
-    line = _Line(terminal, what) if terminal is not None else None
+    line = _ProgressLine(terminal, what) if terminal is not None else None
     _here.inside = True
     try:
         yield
@@ -54,7 +54,7 @@ def _terminal() -> TextIO | None:
     return None
 
 
-class _Line:
+class _ProgressLine:
     """Prints a line on the terminal, at most once, when a `with` block has taken LONG_S.
 
     A timer prints it. If code in the block holds the GIL, the timer may come too late: then `end`

@@ -83,7 +83,7 @@ class Trace:
             self.spans += [Span(*one) for one in self.noted[:count]]
             del self.noted[:count]
 
-    def taken(self) -> tuple[list[Span], list[Flow]]:
+    def copies(self) -> tuple[list[Span], list[Flow]]:
         """Returns copies of the lists of spans and flows recorded so far. Calls that are still
         running may record more in the trace.
         """
@@ -99,7 +99,7 @@ class Trace:
         if total <= 0:
             return 0.0
         covered, until = 0, self.begin_ns
-        for span in sorted(self.taken()[0], key=lambda span: span.begin_ns):
+        for span in sorted(self.copies()[0], key=lambda span: span.begin_ns):
             begin, end = max(span.begin_ns, until), min(span.end_ns, self.end_ns)
             covered += max(0, end - begin)
             until = max(until, end)

@@ -47,9 +47,9 @@ def generate(name: str, plan: TilePlan, info: DeviceInfo) -> Shader:
     if op in _FUNCTIONS and dtype != "i32":
         kit.uses.append(vmath.use(op, dtype))
     out = pointers[0]
-    one = f"{out}[i] = {_value(op, dtype, '[i]', '')};"
+    statement = f"{out}[i] = {_value(op, dtype, '[i]', '')};"
     if plan.vector != 4 or element not in _VECTORS or is_es(info):
-        return kit.finish(f"{linear(size)}\nif (i < n)\n    {one}", (f"n/{size}",))
+        return kit.finish(f"{linear(size)}\nif (i < n)\n    {statement}", (f"n/{size}",))
 
     vector = _VECTORS[element]
     kit.views += [(pointer, vector) for pointer in pointers]
@@ -59,7 +59,7 @@ if (i < n / 4u) {{
     {out}_v[i] = {_value(op, dtype, "_v[i]", vector)};
 }} else if (i == n / 4u) {{
     for (i = i * 4u; i < n; i++)
-        {one}
+        {statement}
 }}"""
     return kit.finish(body, (f"n/{4 * size}",))
 

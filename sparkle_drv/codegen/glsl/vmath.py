@@ -359,26 +359,26 @@ def text(names: Iterable[str], doubles: bool) -> str:
     A name is "exp" for f32, "f64:exp" for f64. With `doubles`, f32 functions may compute in f64
     where that helps (OpenGL ES has no f64).
     """
-    found: dict[str, str] = {}
+    bodies: dict[str, str] = {}
 
     def visit(name: str) -> None:
-        if name in found:
+        if name in bodies:
             return
         if name.startswith(_F64_ONLY):
             short = name.removeprefix(_F64_ONLY)
             for need in _F64_NEEDS.get(short, ()):
                 visit(_F64_ONLY + need)
-            found[name] = _F64[short]
+            bodies[name] = _F64[short]
         else:
             needs, body = _F32[name]
             for need in needs:
                 visit(need)
-            found[name] = body
+            bodies[name] = body
 
     for name in names:
         visit(name)
-    define = ["#define SP_DOUBLES"] if doubles and found else []
-    return "\n".join([*define, *found.values()])
+    define = ["#define SP_DOUBLES"] if doubles and bodies else []
+    return "\n".join([*define, *bodies.values()])
 
 
 def use(name: str, dtype: str) -> str:

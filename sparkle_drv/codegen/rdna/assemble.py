@@ -46,8 +46,8 @@ def assemble(text: str, gen: int) -> list[int]:
 def _words(isa: Table, line: str) -> list[int]:
     numbers: list[int] = []
 
-    def placed(found: re.Match[str]) -> str:
-        number, first, last = found.groups()
+    def placed(match: re.Match[str]) -> str:
+        number, first, last = match.groups()
         at = _FIRST + _APART * len(numbers)
         numbers.append(int(number or first))
         return f"v{at}" if number else f"v[{at}:{at + int(last) - int(first)}]"

@@ -63,8 +63,8 @@ def kernel(name: str, program: tuple[int, ...], *, gen: int, chip: str) -> Emitt
 @lru_cache(maxsize=128)
 def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted:
     note, offsets = _arguments(name)
-    made = frame.write(graph.parse(program, DTYPES[name]), DTYPES[name], gen, offsets)
-    words = assemble(made.text, gen)
+    assembly = frame.write(graph.parse(program, DTYPES[name]), DTYPES[name], gen, offsets)
+    words = assemble(assembly.text, gen)
     group_size = (frame.GROUP, 1, 1)
     code = CodeObject(
         entry_name=name,
@@ -75,7 +75,7 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
         wave=32,
         rsrc1=regs.COMPUTE_PGM_RSRC1.encode(
             gfx=gen,
-            VGPRS=-(-made.vgprs // vgpr_granule(32)) - 1,
+            VGPRS=-(-assembly.vgprs // vgpr_granule(32)) - 1,
             FLOAT_MODE=_FLOAT_MODE,
             DX10_CLAMP=1,
             IEEE=1,
@@ -92,11 +92,11 @@ def _kernel(name: str, program: tuple[int, ...], gen: int, chip: str) -> Emitted
         user_sgprs=usersgprs.UserSgprs({"kernarg_segment_ptr": 0}, 2),
         max_group_size=frame.GROUP,
         required_group_size=group_size,
-        vgprs=made.vgprs,
+        vgprs=assembly.vgprs,
         sgprs=106,
         spills=0,
     )
-    return Emitted(code, made.text, frame.GROUP * made.vector, group_size)
+    return Emitted(code, assembly.text, frame.GROUP * assembly.vector, group_size)
 
 
 def _arguments(name: str) -> tuple[KernelNote, dict[str, int]]:

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import operations
-from .graph import Graph, Node
+from .graph import MapGraph, MapNode
 from .instructions import Code, Reg, TooManyRegisters, Value
 
 GROUP = 128
@@ -61,7 +61,7 @@ class _TooManyLines(Exception):
     pass
 
 
-def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
+def write(graph: MapGraph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Written:
     """Returns a kernel, as assembly text, that computes the map expression `graph`.
 
     Raises DoesNotFit if the kernel would need too many constants, VGPRs or instructions.
@@ -72,7 +72,7 @@ def write(graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int]) -> Wri
         raise DoesNotFit(f"expected at most {MOST_CONSTANTS} constants, got {graph.constants}")
     for vector in VECTORS:
         try:
-            return _Kernel(graph, dtype, gen, offsets, vector).written()
+            return _KernelWriter(graph, dtype, gen, offsets, vector).written()
         except TooManyRegisters:
             what = f"{MOST_VGPRS[vector]} VGPRs"
         except _TooManyLines:
@@ -84,9 +84,9 @@ def _pair(first: int) -> str:
     return f"s[{first}:{first + 1}]"
 
 
-class _Kernel:
+class _KernelWriter:
     def __init__(
-        self, graph: Graph, dtype: str, gen: int, offsets: Mapping[str, int], vector: int
+        self, graph: MapGraph, dtype: str, gen: int, offsets: Mapping[str, int], vector: int
     ) -> None:
         self.graph, self.gen, self.offsets, self.vector = graph, gen, offsets, vector
         self.ops = operations.F32 if dtype == "f32" else operations.I32
@@ -188,7 +188,7 @@ class _Kernel:
             else:
                 self.code.line("v_mov_b32 {}, {}", [self.result[k]], [value])
 
-    def values(self, node: Node, args: list[list[Value]]) -> list[Value]:
+    def values(self, node: MapNode, args: list[list[Value]]) -> list[Value]:
         if node.op == "const":
             return [f"s{CONSTANTS + node.slot}"] * self.vector
         if node.op == "input":

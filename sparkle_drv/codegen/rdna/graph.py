@@ -24,7 +24,7 @@ I32 = frozenset(ARITY) - {
 
 
 @dataclass(frozen=True)
-class Node:
+class MapNode:
     """One value: `op` is "input" or "const" (number `slot`), or an operation on the nodes `args`.
 
     The operations "where_lt" to "where_ne" combine a comparison with "where". They take the two
@@ -39,11 +39,11 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class MapGraph:
     """Nodes in an order in which arguments precede the nodes that use them; the last is the
     result."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[MapNode, ...]
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ def _names() -> dict[int, str]:
     return {getattr(lib, f"SP_MAP_{op.upper()}"): op for op in (*ARITY, "input", "const")}
 
 
-def parse(words: Sequence[int], dtype: str) -> Graph:
+def parse(words: Sequence[int], dtype: str) -> MapGraph:
     """Returns the graph of a program.
 
     Raises ValueError if the words are not a valid program of `dtype` ("f32" or "i32").
@@ -77,19 +77,19 @@ def parse(words: Sequence[int], dtype: str) -> Graph:
         ) from None
 
 
-def _graph(words: Sequence[int], dtype: str) -> Graph:
+def _graph(words: Sequence[int], dtype: str) -> MapGraph:
     from sparkle_drv._native import lib
 
     known = I32 if dtype == "i32" else ARITY
-    nodes: list[Node] = []
-    places: dict[Node, int] = {}
+    nodes: list[MapNode] = []
+    places: dict[MapNode, int] = {}
     stack: list[int] = []
     for word in words:
         op, slot = _names().get(word & 0xFF, ""), word >> 8
         if op in ("input", "const"):
             if op == "input" and slot >= lib.SP_MAP_INPUTS:
                 raise ValueError(f"expected an input number below {lib.SP_MAP_INPUTS}, got {slot}")
-            node = Node(op, slot, (), op == "const")
+            node = MapNode(op, slot, (), op == "const")
         else:
             if op not in known:
                 raise ValueError(f"unknown operation {word:#x}; expected one of sp_map.h")
@@ -100,17 +100,17 @@ def _graph(words: Sequence[int], dtype: str) -> Graph:
             condition = nodes[args[0]]
             if op == "where" and condition.op in COMPARISONS:
                 op, args = f"where_{condition.op}", (*condition.args, *args[1:])
-            node = Node(op, 0, args, all(nodes[arg].uniform for arg in args))
+            node = MapNode(op, 0, args, all(nodes[arg].uniform for arg in args))
         at = places.setdefault(node, len(nodes))
         if at == len(nodes):
             nodes.append(node)
         stack.append(at)
     if len(stack) != 1:
         raise ValueError(f"expected one result, got {len(stack)} values on the stack")
-    return Graph(_needed(nodes, stack[0]))
+    return MapGraph(_needed(nodes, stack[0]))
 
 
-def _needed(nodes: list[Node], result: int) -> tuple[Node, ...]:
+def _needed(nodes: list[MapNode], result: int) -> tuple[MapNode, ...]:
     """Returns the nodes that `result` depends on, in their order and renumbered."""
     needed = {result}
     for at in range(result, -1, -1):

@@ -112,7 +112,7 @@ def is_sgpr(operand: Operand) -> bool:
 
 
 @dataclass(eq=False)
-class Line:
+class AssemblyLine:
     """A line of assembly; `form` has a {} for each of `writes`, then one for each of `reads`."""
 
     form: str
@@ -138,7 +138,7 @@ class Code:
 
     def __init__(self, gen: int) -> None:
         self.gen = gen
-        self.lines: list[Line] = []
+        self.lines: list[AssemblyLine] = []
         self.labels = 0
         self.doubles: dict[int, str] = {}
 
@@ -178,7 +178,7 @@ class Code:
     def line(
         self, form: str, writes: Sequence[Reg | Block] = (), reads: Sequence[Operand] = ()
     ) -> None:
-        self.lines.append(Line(form, list(writes), list(reads)))
+        self.lines.append(AssemblyLine(form, list(writes), list(reads)))
 
     def _op(self, name: str, target: Reg | Block, reads: Sequence[Operand], first: str) -> None:
         self.line(f"{name} {{}}, {first}{', '.join(['{}'] * len(reads))}", [target], reads)
@@ -242,19 +242,19 @@ class Code:
 
     def text(self) -> str:
         """Returns the assembly text; `allocate` must have run."""
-        made: list[str] = []
+        lines: list[str] = []
         # For each earlier VALU line: (is it transcendental, numbers of the VGPRs that it writes).
         recent: list[tuple[bool, set[int]]] = []
         for line in self.lines:
             name = line.mnemonic
             if self.gen == 11 and name.startswith("v_"):
                 if _too_early(recent, {reg.number for reg in line.read()}):
-                    made.append(WAIT_TRANS)
+                    lines.append(WAIT_TRANS)
                     recent.clear()
                 recent.append((name in _TRANS, {reg.number for reg in line.written()}))
                 del recent[: -_TRANS_VALUS - 1]
-            made.append(str(line))
-        return "\n".join(made)
+            lines.append(str(line))
+        return "\n".join(lines)
 
 
 def _too_early(recent: list[tuple[bool, set[int]]], read: set[int]) -> bool:

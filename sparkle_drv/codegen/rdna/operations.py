@@ -182,20 +182,20 @@ def _choose(name: str) -> Emitter:
     return emit
 
 
-def _comparisons(dtype: str, one: str) -> dict[str, Emitter]:
+def _comparisons(dtype: str, unit: str) -> dict[str, Emitter]:
     """Returns the functions that write comparisons, and choices by a comparison, by operation.
 
-    The result of a comparison is `one` (the text of 1 in type `dtype`) or 0. NaN equals no value.
+    The result of a comparison is `unit` (the text of 1 in type `dtype`) or 0. NaN equals no value.
     """
-    found: dict[str, Emitter] = {}
+    emitters: dict[str, Emitter] = {}
     for op in COMPARISONS:
         not_equal = "neq" if dtype == "f32" else "ne"
         name = f"v_cmp_{not_equal if op == 'ne' else op}_{dtype}"
-        found[f"where_{op}"] = choose = _choose(name)
-        found[op] = _with_values(choose, one)
+        emitters[f"where_{op}"] = choose = _choose(name)
+        emitters[op] = _with_values(choose, unit)
         if op == "ne":
-            found["where"] = _where(choose)
-    return found
+            emitters["where"] = _where(choose)
+    return emitters
 
 
 def _with_values(choose: Emitter, one: str) -> Emitter:
