@@ -25,9 +25,9 @@ import numpy as np
 from _bench.rows import stats
 from _console import output
 
-from sparkle_drv.testing.emulated_kernels import Kernels
+from sparkle_drv.testing.emulated_kernels import CardKernels
 from sparkle_drv.testing.emulated_options import LENIENT
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 KERNELS = Path(__file__).parent / "kernels"  # folder of the binaries that build.sh makes
 ALU_ROUNDS, MOVE_ROUNDS, GROUPS, SIZE = 500, 200, 32, 256
@@ -92,9 +92,9 @@ class Rig:
     def __init__(self, chip: str, threads: int, lenient: list[str], stack: ExitStack) -> None:
         machine = Machine([chip], threads=threads, job_limit_s=60, lenient=lenient)
         self.machine = stack.enter_context(machine)
-        self.gpu = stack.enter_context(Gpu(stack.enter_context(machine.open())))
+        self.gpu = stack.enter_context(EmulatedGpu(stack.enter_context(machine.open())))
         code = KERNELS / f"emu.{chip}.hsaco"
-        self.kernels = stack.enter_context(Kernels(self.gpu, chip, code))
+        self.kernels = stack.enter_context(CardKernels(self.gpu, chip, code))
 
     def load(self, name: str) -> int:
         """Loads a kernel and checks its result. Returns the number of lane operations

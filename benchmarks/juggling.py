@@ -51,7 +51,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import numpy as np
 from _console import output
 from _inside import rule_ablation
-from _inside.juggler import Caller
+from _inside.juggler import ProductCaller
 from _juggling.real import real
 
 import sparkle_drv as sp
@@ -64,7 +64,7 @@ def simulated(machines: int, calls: int) -> dict[str, float]:
     """Returns figures of the scheduler on simulated machines, by name. Each is a mean over all
     machines.
     """
-    callers = [Caller(seed) for seed in range(machines)]
+    callers = [ProductCaller(seed) for seed in range(machines)]
     return {
         "regret after the probes": mean(c.regret(100) for c in callers),
         "faster than the best single device": mean(c.faster_than_one(calls) for c in callers),

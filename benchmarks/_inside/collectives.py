@@ -57,7 +57,7 @@ def counted(
 
 def ordered(program: Program, seed: int) -> list[Step]:
     """Returns the steps in a random order that their lanes and dependencies allow."""
-    chance, found = random.Random(seed), list[Step]()
+    chance, order = random.Random(seed), list[Step]()
     lanes: dict[Lane, deque[Step]] = {}
     missing, readers = [len(step.after) for step in program.steps], dict[int, list[Step]]()
     for step in program.steps:
@@ -70,15 +70,15 @@ def ordered(program: Program, seed: int) -> list[Step]:
         lane, ready[at] = ready[at], ready[-1]
         ready.pop()
         step = lanes[lane].popleft()
-        found.append(step)
+        order.append(step)
         for reader in readers.get(step.number, ()):
             missing[reader.number] -= 1
             if not missing[reader.number] and reader.lane != lane:
                 ready += [reader.lane] if lanes[reader.lane][0] is reader else []
         if lanes[lane] and not missing[lanes[lane][0].number]:
             ready.append(lane)
-    assert len(found) == len(program.steps)
-    return found
+    assert len(order) == len(program.steps)
+    return order
 
 
 def star(rates: Sequence[float], latency_s: float = 20e-6) -> Network:

@@ -53,7 +53,7 @@ class Called:
         return self.true_s[self.device] / min(self.true_s.values()) - 1
 
 
-class Caller:
+class ProductCaller:
     """Calls matrix products of random sizes, uniform on a log scale. Operands and results are on
     the host.
     """

@@ -109,7 +109,7 @@ def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
     """
     problems = [graph(tasks, form, seed) for form in FORMS for seed in range(graphs)]
     whole: list[float] = []
-    found = {}
+    figures = {}
     for name, left_out in without():
         begin = time.perf_counter()
         with left_out():
@@ -117,11 +117,11 @@ def measured(tasks: int, graphs: int) -> dict[str, dict[str, float]]:
         taken = time.perf_counter() - begin
         whole = whole or lengths
         ratios = [length / best for length, best in zip(lengths, whole, strict=True)]
-        found[name] = {
+        figures[name] = {
             "longer": mean(ratio > 1.001 for ratio in ratios),
             "mean": mean(ratios) - 1,
             "worst": max(ratios) - 1,
             "shorter": mean(ratio < 0.999 for ratio in ratios),
             "ms": 1e3 * taken / len(problems),
         }
-    return found
+    return figures

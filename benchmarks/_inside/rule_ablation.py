@@ -49,14 +49,14 @@ def predicting(machines: int, calls: int) -> dict[str, str]:
     """
 
     def figures() -> str:
-        callers = [juggler.Caller(seed) for seed in range(machines)]
+        callers = [juggler.ProductCaller(seed) for seed in range(machines)]
         for caller in callers:
             caller.regret(calls, learn=True)
         quiet, slowed = (
             mean(c.regret(100) for c in callers), mean(c.slow_down(3.0, 20) for c in callers)
         )  # fmt: skip
         with mock.patch.object(simulated.SimMachine, "run", _disturbed):
-            callers = [juggler.Caller(seed) for seed in range(machines)]
+            callers = [juggler.ProductCaller(seed) for seed in range(machines)]
             for caller in callers:
                 caller.regret(calls, learn=True)
             loud = mean(c.regret(100) for c in callers)
@@ -73,7 +73,7 @@ def exploring(machines: int, calls: int) -> dict[str, str]:
     def figures() -> str:
         regrets = []
         for seed in range(machines):
-            caller = juggler.Caller(seed)
+            caller = juggler.ProductCaller(seed)
             used = [caller.call(learn=True).device for _ in range(50)]
             best = caller.machine.devices[max(sorted(set(used)), key=used.count)]
             best.slower = 20.0
@@ -92,13 +92,13 @@ def without(rules: dict[str, Values], figures: Callable[[], str]) -> dict[str, s
     """Calls `figures` with all of the scheduler's rules, then without one rule at a time. Returns
     the texts of these calls. `rules` has, by name, the values that disable a rule.
     """
-    found = {}
+    rows = {}
     for name, values in rules.items():
         with ExitStack() as stack:
             for (owner, attribute), value in values.items():
                 stack.enter_context(mock.patch.object(owner, attribute, value))
-            found[f"without {name}" if name else "with all rules"] = figures()
-    return found
+            rows[f"without {name}" if name else "with all rules"] = figures()
+    return rows
 
 
 _run = simulated.SimMachine.run

@@ -12,15 +12,15 @@ from ..amd.kmd import gpu
 from ..amd.kmd.gpu import IP, NOP, BufferObject, Job, Late
 
 if TYPE_CHECKING:
-    from .emulator import Node
+    from .emulator import EmulatedNode
 
-__all__ = ["IP", "NOP", "BufferObject", "Gpu", "Job"]
+__all__ = ["IP", "NOP", "BufferObject", "EmulatedGpu", "Job"]
 
 
 class _Kept:
     """The resources that a Gpu frees: a context, and the IBs of its jobs."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: EmulatedNode) -> None:
         self.node, self.ctx = node, 0
         self.ibs: list[tuple[Job, BufferObject]] = []
 
@@ -40,15 +40,15 @@ def _forget(kept: _Kept) -> None:
         kept.close()
 
 
-class Gpu(gpu.Gpu):
+class EmulatedGpu(gpu.Gpu):
     """One context of the kernel driver on an emulated card's device node. The finalizer of the Gpu
     frees the context and the IBs. A buffer that nobody frees lives as long as the node, since numpy
     arrays over the bytes that `BufferObject.map` returns may still use it.
     """
 
-    node: Node
+    node: EmulatedNode
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: EmulatedNode) -> None:
         self._kept = _Kept(node)
         super().__init__(node)
         weakref.finalize(self, _forget, self._kept)

@@ -18,12 +18,12 @@ def _executed() -> set[str]:
 
     If generations name an instruction differently, its RDNA3 name counts.
     """
-    found, number = set(), 1
+    names, number = set(), 1
     while (name := lib.sp_emu_op_name(number)) != ffi.NULL:
         if lib.sp_emu_op_modelled(number):
-            found.add(ffi.string(name).decode())
+            names.add(ffi.string(name).decode())
         number += 1
-    return found
+    return names
 
 
 def lacking(gfx: str) -> dict[str, list[str]]:
@@ -31,9 +31,9 @@ def lacking(gfx: str) -> dict[str, list[str]]:
 
     Raises ValueError for an unknown chip.
     """
-    executed, found = _executed(), dict[str, list[str]]()
+    executed, missing = _executed(), dict[str, list[str]]()
     for row in table(generation(gfx)).rows:
         known = row.same_as in executed
-        if has(gfx, row) and not known and row.name not in found.setdefault(row.format, []):
-            found[row.format].append(row.name)
-    return {form: sorted(names) for form, names in found.items() if names}
+        if has(gfx, row) and not known and row.name not in missing.setdefault(row.format, []):
+            missing[row.format].append(row.name)
+    return {form: sorted(names) for form, names in missing.items() if names}

@@ -18,7 +18,7 @@ from sparkle_drv.amd.tables.granules import lds_units
 
 from .emulated_dispatch import launch
 
-__all__ = ["Kernels"]
+__all__ = ["CardKernels"]
 
 GFX = {"gfx1036": 10, "gfx1100": 11}
 # Fields of a kernel descriptor: bytes of LDS, bytes of scratch per thread, offset of the entry
@@ -27,7 +27,7 @@ DESCRIPTOR = struct.Struct("<II8xq20xIIIH6x")
 AQL_AT = 2048  # offset of the AQL packet, which follows the arguments
 
 
-class Kernels:
+class CardKernels:
     """The code object of a file, loaded on a card. `launch` runs one of its kernels and waits."""
 
     def __init__(self, gpu: Gpu, chip: str, path: str | Path) -> None:
@@ -46,7 +46,7 @@ class Kernels:
         """Frees the loaded image."""
         self.image.close()
 
-    def __enter__(self) -> Kernels:
+    def __enter__(self) -> CardKernels:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -108,14 +108,14 @@ def options(
     **numbers: int,
 ) -> Any:
     """Returns a `struct sp_emu_options *`. `numbers` has integer options, which MOST lists."""
-    made = ffi.new("struct sp_emu_options *")
-    made.lenient = _leniencies(lenient)
-    made.recovery = RECOVERY[one_of("recovery", recovery, RECOVERY)]
-    made.job_limit_ns = _nanoseconds("job_limit_s", job_limit_s)
-    made.delay_ns = _nanoseconds("delay_s", delay_s)
-    made.sys_nice = bool(sys_nice)
-    made.name_stale = bool(name_stale)
-    made.keep_caches = bool(keep_caches)
+    struct = ffi.new("struct sp_emu_options *")
+    struct.lenient = _leniencies(lenient)
+    struct.recovery = RECOVERY[one_of("recovery", recovery, RECOVERY)]
+    struct.job_limit_ns = _nanoseconds("job_limit_s", job_limit_s)
+    struct.delay_ns = _nanoseconds("delay_s", delay_s)
+    struct.sys_nice = bool(sys_nice)
+    struct.name_stale = bool(name_stale)
+    struct.keep_caches = bool(keep_caches)
     for name, value in numbers.items():
-        setattr(made, name, _whole(name, value, MOST[name]))
-    return made
+        setattr(struct, name, _whole(name, value, MOST[name]))
+    return struct

@@ -2,15 +2,15 @@
 
     with Machine(["gfx1100", "gfx1036"]) as machine, machine.open(0) as node:
         info = node.info("DEV_INFO", "struct drm_amdgpu_info_device")
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         out = gpu.buffer(4096)
         seq = gpu.submit("compute", [0xC0033700, 0x00100500, out.lo, out.hi, 42], bos=[out])
         gpu.wait(seq)
 
-`Machine` owns the emulated kernel. `Node` is one open render node; its ioctl call raises OSError.
-`Gpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the least that a test of packets or shaders needs.
-This module is not a driver: the `amdgpu` backend reaches the same machine through `Machine.ops`.
-native/emu/README.md says what the emulator models.
+`Machine` owns the emulated kernel. `EmulatedNode` is one open render node; its ioctl call raises
+OSError. `EmulatedGpu` (emulated_gpu.py, on amd/kmd/gpu.py) is the least that a test of packets or
+shaders needs. This module is not a driver: the `amdgpu` backend reaches the same machine through
+`Machine.ops`. native/emu/README.md says what the emulator models.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from sparkle_drv.fork_lock import fork_lock
 from .._emu import ffi, lib
 from ..amd.kmd import raw
 from ..amd.kmd.gpu import one_of
-from .emulated_gpu import IP, NOP, BufferObject, Gpu, Job
+from .emulated_gpu import IP, NOP, BufferObject, EmulatedGpu, Job
 from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
-__all__ = ["IP", "NOP", "BufferObject", "Fault", "Gpu", "Job", "Machine", "Node", "Seam", "seam"]
+__all__ = [
+    "IP", "NOP", "BufferObject", "EmulatedGpu", "EmulatedNode", "Job", "JobFault", "Machine",
+    "Seam", "seam",
+]  # fmt: skip
 
 VERSION = 9  # version of the C interface, as sp_emu_version returns it
 
@@ -41,7 +44,7 @@ def check(rc: int, call: str) -> int:
     return rc
 
 
-class Fault(NamedTuple):
+class JobFault(NamedTuple):
     """Why a job was stopped. `kind` is one of FAULT_KINDS. `access` is 1 for a read, 2 for a write,
     4 for execution.
     """
@@ -124,7 +127,7 @@ class Machine:
             raise RuntimeError(
                 f"_emu: expected version {VERSION}, got {lib.sp_emu_version()}: rebuild"
             )
-        given = options(
+        struct = options(
             lenient=lenient,
             recovery=recovery,
             job_limit_s=job_limit_s,
@@ -144,7 +147,7 @@ class Machine:
         strings = [ffi.new("char[]", text.encode()) for text in texts]
         out = ffi.new("struct sp_emu_machine **")
         array = ffi.new("const char *[]", strings)
-        rc = lib.sp_emu_machine_open(array, len(strings), given, out)
+        rc = lib.sp_emu_machine_open(array, len(strings), struct, out)
         if rc == -errno.EINVAL:
             raise ValueError(f"chips: expected 1 to 32 cards, got {len(texts)}")
         check(rc, "sp_emu_machine_open")
@@ -190,10 +193,10 @@ class Machine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self, card: int = 0) -> Node:
+    def open(self, card: int = 0) -> EmulatedNode:
         """Opens the render node of a card."""
         with self._naming:
-            return Node(self, check(lib.sp_emu_open(self.handle, card), "open"))
+            return EmulatedNode(self, check(lib.sp_emu_open(self.handle, card), "open"))
 
     def live_counts(self) -> dict[str, int]:
         """Returns how many objects of each kind the emulated kernel driver holds. All counts are 0
@@ -204,16 +207,16 @@ class Machine:
             lib.sp_emu_live_counts(self.handle, live)
         return {name: getattr(live, name) for name, _ in ffi.typeof("struct sp_emu_live").fields}
 
-    def fault(self, card: int = 0) -> Fault | None:
+    def fault(self, card: int = 0) -> JobFault | None:
         """Returns the last fault of a card, or None."""
         r = self._report(card)
         if r.count == 0:
             return None
         text = ffi.string(r.text).decode()
         group = (r.group[0], r.group[1], r.group[2])
-        return Fault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
+        return JobFault(FAULT_KINDS[r.kind], text, r.va, r.access, r.pc, group, r.wave, r.lane)
 
-    def fault_of(self, fd: int) -> Fault | None:
+    def fault_of(self, fd: int) -> JobFault | None:
         """Returns the last fault of the card of the node `fd`. Returns None if there was no fault,
         or if the node or the machine is closed.
         """
@@ -325,7 +328,7 @@ def _close_node(machine: Machine, descriptor: list[int]) -> None:
         check(machine.ops.close(machine.ops.self, fd), "close")
 
 
-class Node(raw.DrmNode):
+class EmulatedNode(raw.DrmNode):
     """One open render node: a file descriptor with its own GPU address space. A node without
     references closes itself.
     """
@@ -358,7 +361,7 @@ class Node(raw.DrmNode):
         """Closes the file descriptor. As in reality, a remaining mapping keeps the node open."""
         _close_node(self.machine, self._descriptor)
 
-    def __enter__(self) -> Node:
+    def __enter__(self) -> EmulatedNode:
         return self
 
     def take_va(self, nbytes: int) -> int:

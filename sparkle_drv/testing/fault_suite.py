@@ -29,7 +29,7 @@ from sparkle_drv.testing.emulated_faults import apply, happened
 from sparkle_drv.testing.emulator import Machine
 from sparkle_drv.testing.faults import Schedule
 
-__all__ = ["BOUND_S", "Outcome", "Report", "checks", "run"]
+__all__ = ["BOUND_S", "CheckOutcome", "Report", "checks", "run"]
 
 # A run whose checks have not ended after BOUND_S seconds is stuck: the longest wait of the checks
 # and the backend is 30 s. The emulated driver ends every job after JOB_LIMIT_S seconds.
@@ -46,7 +46,7 @@ WRONG = "wrong"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """How a check ended: "right", "refused" by a SparkleError, "noticed" if the check reported a
     corruption, "not provided", or "wrong".
     """
@@ -68,7 +68,7 @@ class Report:
 
     schedule: Schedule
     chip: str
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CheckOutcome] = field(default_factory=list)
     happened: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
     unplanned: list[str] = field(default_factory=list)
@@ -190,9 +190,9 @@ def _run(report: Report, machine: Machine, picked: Sequence[base.Check]) -> None
                 told = _unplanned(report.schedule, machine)
                 report.unplanned += [one for one in told if one not in report.unplanned]
     except sp.SparkleError as error:
-        report.outcomes.append(Outcome("closing", REFUSED, str(error)))
+        report.outcomes.append(CheckOutcome("closing", REFUSED, str(error)))
     except Exception:
-        report.outcomes.append(Outcome("closing", WRONG, traceback.format_exc()))
+        report.outcomes.append(CheckOutcome("closing", WRONG, traceback.format_exc()))
     finally:
         base.fix_seed(None)
 
@@ -241,7 +241,7 @@ def _unplanned(schedule: Schedule, machine: Machine) -> list[str]:
     )
 
 
-def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> Outcome:
+def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> CheckOutcome:
     before = happened(machine)["corrupt"]
     status, message = RIGHT, ""
     try:
@@ -254,4 +254,4 @@ def _judge(check: base.Check, dev: sp.Device, machine: Machine) -> Outcome:
         status = WRONG
     if status == RIGHT and corrupted:
         status, message = WRONG, "a result was corrupted and no comparison noticed"
-    return Outcome(check.name, status, message)
+    return CheckOutcome(check.name, status, message)

@@ -40,7 +40,7 @@ from sparkle_drv.types import DeviceInfo, Found, Memory
 from .faults import MASK, NO_RECOVERY, Schedule
 from .sim_clock import Clock, Event
 from .sim_faults import Faulty
-from .sim_time import Costed, Meter, Region, Timeline
+from .sim_time import Costed, Meter, VirtualTimeline, WrittenRange
 from .simulated import SimDevice, SimMachine, machine
 
 _URI = re.compile(r"sim(?::(?:(\d+)/)?(\w+))?\Z")
@@ -93,12 +93,12 @@ def resume(device: Device) -> None:
 
 
 @dataclass(eq=False)
-class _Queue:
+class _SimQueue:
     """A queue of the cpu backend with its virtual times."""
 
     inner: Any
     timing: bool
-    time: Timeline = field(default_factory=Timeline)
+    time: VirtualTimeline = field(default_factory=VirtualTimeline)
     failed: dict[int, tuple[int, str]] = field(default_factory=dict)
     """By value: (errno, reason) of failed submissions that were not reported."""
     told: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class SimBackend:
         self.faulty = Faulty()
         self._inner = CpuBackend(replace(settings, threads=settings.threads or 1))
         self._meter = Meter(machine, name)
-        self._queues: WeakValueDictionary[int, _Queue] = WeakValueDictionary()
+        self._queues: WeakValueDictionary[int, _SimQueue] = WeakValueDictionary()
         self._taken = 0
         self._pinned: dict[int, int] = {}
         """By address: bytes of host memory. A copy from or to it uses the way to the host."""
@@ -179,13 +179,13 @@ class SimBackend:
         self._taken += nbytes
         return self._made(made, nbytes, nbytes if memory is not Memory.DEVICE else 0)
 
-    def _made(self, made: Allocation, taken: int, of_host: int) -> Allocation:
+    def _made(self, allocation: Allocation, taken: int, of_host: int) -> Allocation:
         """Returns an allocation of this device. `taken` bytes count against the device's memory,
         and `of_host` bytes are in the host's memory.
         """
         if of_host and not self.info.unified:
-            self._pinned[made.address] = of_host
-        return replace(made, handle=_Held(made.handle, taken, made.address))
+            self._pinned[allocation.address] = of_host
+        return replace(allocation, handle=_Held(allocation.handle, taken, allocation.address))
 
     def wrap(self, pointer: int, nbytes: int, owner: object) -> Allocation:
         return self._made(self._inner.wrap(pointer, nbytes, owner), 0, nbytes)
@@ -210,43 +210,43 @@ class SimBackend:
 
     def load(self, spec: KernelSpec) -> Loaded:
         made = self._inner.load(spec)
-        self._meter.kernels[made.pointer] = Costed.of(spec)
+        self._meter.kernels[made.pointer] = Costed.of_spec(spec)
         return made
 
     # Queues
 
-    def open_queue(self, timing: bool) -> _Queue:
+    def open_queue(self, timing: bool) -> _SimQueue:
         if code := self.faulty.call("context"):
             _refuse(code, f"{self.info.uri}: open a queue")
-        made = _Queue(self._inner.open_queue(timing), timing)
+        made = _SimQueue(self._inner.open_queue(timing), timing)
         self._queues[self._inner.queue_pointer(made.inner)] = made
         return made
 
-    def close_queue(self, queue: _Queue, timeout_ns: int) -> int:
+    def close_queue(self, queue: _SimQueue, timeout_ns: int) -> int:
         return int(self._inner.close_queue(queue.inner, timeout_ns))
 
-    def queue_pointer(self, queue: _Queue) -> int:
+    def queue_pointer(self, queue: _SimQueue) -> int:
         return int(self._inner.queue_pointer(queue.inner))
 
-    def submitted(self, queue: _Queue) -> int:
+    def submitted(self, queue: _SimQueue) -> int:
         return int(self._inner.submitted(queue.inner))
 
-    def settled(self, queue: _Queue) -> int:
+    def settled(self, queue: _SimQueue) -> int:
         return int(self._inner.settled(queue.inner))
 
-    def reached(self, queue: _Queue) -> int:
+    def reached(self, queue: _SimQueue) -> int:
         values = range(1, int(self._inner.reached(queue.inner)) + 1)  # reached in this order
         past = self.machine.clock.past
         return bisect(values, False, key=lambda value: not past(queue.time.end(value)))
 
-    def describe(self, queue: _Queue, value: int) -> Any:
+    def describe(self, queue: _SimQueue, value: int) -> Any:
         return self._inner.describe(queue.inner, value)
 
-    def times(self, queue: _Queue, value: int) -> tuple[int, int] | None:
+    def times(self, queue: _SimQueue, value: int) -> tuple[int, int] | None:
         found = queue.time.times(value) if queue.timing else None
         return None if found is None else (self._ns(found[0]), self._ns(found[1]) + 1)
 
-    def wait(self, queue: _Queue, value: int, timeout_ns: int) -> int:
+    def wait(self, queue: _SimQueue, value: int, timeout_ns: int) -> int:
         code = self.faulty.call("wait")
         if code in (errno.EINTR, errno.EAGAIN):
             return -errno.ETIMEDOUT
@@ -266,7 +266,7 @@ class SimBackend:
                 queue.told[value] = queue.told[wrong] = queue.failed.pop(wrong)
             return -queue.told[value][0] if value in queue.told else rc
 
-    def failure(self, queue: _Queue, value: int) -> int:
+    def failure(self, queue: _SimQueue, value: int) -> int:
         """Returns how the submission of a reached value ended: 0, or -errno if it failed. This call
         does not count as a report of the failure: a later wait still reports it.
         """
@@ -274,7 +274,7 @@ class SimBackend:
             found = queue.told.get(value) or queue.failed.get(value)
         return -found[0] if found else 0
 
-    def fault(self, queue: _Queue, value: int) -> str:
+    def fault(self, queue: _SimQueue, value: int) -> str:
         """Returns why the submission of this value failed; "" if it did not."""
         found = queue.told.get(value) or queue.failed.get(value)
         return found[1] if found else ""
@@ -283,7 +283,7 @@ class SimBackend:
         """Returns why the device is lost; "" if it is not."""
         return self.faulty.lost
 
-    def launch(self, queue: _Queue, record: bytes, nbytes: int, epoch: int) -> int:
+    def launch(self, queue: _SimQueue, record: bytes, nbytes: int, epoch: int) -> int:
         record = bytes(record[:nbytes])
         return self._job(
             queue,
@@ -291,7 +291,7 @@ class SimBackend:
             lambda: self._inner.launch(queue.inner, record, nbytes, epoch),
         )
 
-    def prepare(self, queue: _Queue, record: bytes, epoch: int) -> Any:
+    def prepare(self, queue: _SimQueue, record: bytes, epoch: int) -> Any:
         made = self._inner.prepare(queue.inner, record, epoch)
         return made if isinstance(made, int) else (queue, record, made)
 
@@ -299,12 +299,12 @@ class SimBackend:
         queue, record, inner = prepared
         return self._job(queue, [(records.DISPATCH, record)], lambda: self._inner.run(inner))
 
-    def submit(self, queue: _Queue, given: Any, nbytes: int, epoch: int) -> int:
-        raw = bytes(ffi.buffer(ffi.cast("char *", given), nbytes)) if nbytes else b""
+    def submit(self, queue: _SimQueue, data: Any, nbytes: int, epoch: int) -> int:
+        raw = bytes(ffi.buffer(ffi.cast("char *", data), nbytes)) if nbytes else b""
         parts = [(kind, record) for _, kind, record in records.split(raw)]
         whole = sum(len(record) for _, record in parts) == nbytes
         if not whole:  # incomplete last record: the inner backend returns the error
-            return int(self._inner.submit(queue.inner, given, nbytes, epoch))
+            return int(self._inner.submit(queue.inner, data, nbytes, epoch))
         stamped, stamps = self._stamped(queue, parts)
 
         def act() -> int:
@@ -315,18 +315,18 @@ class SimBackend:
 
         return self._job(queue, parts, act)
 
-    def room(self, queue: _Queue, timeout_ns: int) -> int:
+    def room(self, queue: _SimQueue, timeout_ns: int) -> int:
         return self._inner.room(queue.inner, timeout_ns)
 
-    def upload(self, queue: _Queue, address: int, data: memoryview) -> tuple[int, object]:
+    def upload(self, queue: _SimQueue, address: int, data: memoryview) -> tuple[int, object]:
         return self._transfer(queue, data.nbytes, lambda: self._inner.upload(
             queue.inner, address, data))  # fmt: skip
 
-    def download(self, queue: _Queue, address: int, out: memoryview) -> tuple[int, object]:
+    def download(self, queue: _SimQueue, address: int, out: memoryview) -> tuple[int, object]:
         return self._transfer(queue, out.nbytes, lambda: self._inner.download(
             queue.inner, address, out))  # fmt: skip
 
-    def copy_peer(self, queue: _Queue, dst: int, src: int, nbytes: int, peer: Any) -> int:
+    def copy_peer(self, queue: _SimQueue, dst: int, src: int, nbytes: int, peer: Any) -> int:
         def act() -> tuple[int, object]:
             return self._inner.copy_peer(queue.inner, dst, src, nbytes, peer._inner), None
 
@@ -360,7 +360,7 @@ class SimBackend:
         return "direct" if other is self or linked else "staged"
 
     def _transfer(
-        self, queue: _Queue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
+        self, queue: _SimQueue, nbytes: int, act: Any, more_s: float = 0.0, begins: Any = None
     ) -> tuple[int, object]:
         """Moves bytes to or from the host, in `more_s` more seconds than usual. With `begins`, the
         bytes go over a link between devices: `begins(begin_s)` starts the transfer.
@@ -400,7 +400,7 @@ class SimBackend:
         code = self.faulty.call(kind)
         return 0 if code == errno.EINTR else code
 
-    def _job(self, queue: _Queue, parts: list[tuple[int, bytes]], act: Any) -> int:
+    def _job(self, queue: _SimQueue, parts: list[tuple[int, bytes]], act: Any) -> int:
         """Submits a job by calling `act`, with the planned faults of this job, and gives it virtual
         times.
         """
@@ -461,7 +461,7 @@ class SimBackend:
         spans = list(self._pinned.items())
         return any(at <= end < at + nbytes for end in ends for at, nbytes in spans)
 
-    def _stamped(self, queue: _Queue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
+    def _stamped(self, queue: _SimQueue, parts: list[tuple[int, bytes]]) -> tuple[bytes, list[Any]]:
         """Replaces each timestamp record by a copy of a virtual time. Returns the records, and the
         memory of these times.
         """
@@ -482,13 +482,17 @@ class SimBackend:
             out.append(record)
         return b"".join(out), stamps
 
-    def _held(self, queue: _Queue, regions: list[Region]) -> list[bytes]:
+    def _held(self, queue: _SimQueue, regions: list[WrittenRange]) -> list[bytes]:
         if regions:
             self._inner.wait(queue.inner, self._inner.submitted(queue.inner), _LOOK_S)
         return [bytes(ffi.buffer(ffi.cast("char *", r.address), r.nbytes)) for r in regions]
 
     def _corrupt(
-        self, queue: _Queue, regions: list[Region], before: list[bytes], how: Mapping[str, Any]
+        self,
+        queue: _SimQueue,
+        regions: list[WrittenRange],
+        before: list[bytes],
+        how: Mapping[str, Any],
     ) -> None:
         """Xors one dword that the job has changed."""
         after = self._held(queue, regions)

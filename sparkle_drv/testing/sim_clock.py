@@ -129,9 +129,9 @@ class Clock:
                 sleeper.counts = False
                 self._asleep[sleeper.lane] -= 1
 
-    def waker(self) -> Waker:
-        """Returns a Waker, which lets a thread wait for another thread or for a time."""
-        return Waker(self)
+    def waker(self) -> SimWaker:
+        """Returns a SimWaker, which lets a thread wait for another thread or for a time."""
+        return SimWaker(self)
 
     # Time
 
@@ -217,7 +217,7 @@ class Clock:
                 heapq.heappop(self._due)[2]()
 
 
-class Waker:
+class SimWaker:
     """Lets one thread wait until another thread calls `set`, or until a given time."""
 
     def __init__(self, clock: Clock) -> None:

@@ -53,12 +53,12 @@ class Faulty:
         for fault in due:
             if fault.what != "corrupt":
                 self._note(fault)
-            gone = {"unplug": "it was unplugged", "reset": "it was reset", "hang": "it hung"}
+            reasons = {"unplug": "it was unplugged", "reset": "it was reset", "hang": "it hung"}
             heavy = fault.parameters.get("vram_lost") or (
                 fault.parameters.get("recovery") == "vram_lost"
             )
             if fault.what == "unplug" or heavy:
-                self.lost = gone[fault.what]
+                self.lost = reasons[fault.what]
         return due
 
     def corrupted(self) -> None:

@@ -78,7 +78,7 @@ class SimLink:
 
 
 @dataclass(eq=False)
-class _Flow:
+class _SimTransfer:
     key: tuple[str, str, int]
     left: float
     link: SimLink
@@ -100,7 +100,7 @@ class Fabric:
             for kind in ("send", "receive", "both")
             if math.isfinite(getattr(port, kind))
         }
-        self._flows: list[_Flow] = []
+        self._flows: list[_SimTransfer] = []
         # the time at which each flow's `left`, the bytes still to move, was last computed
         self._since_s = 0.0
         self._turn = 0  # how often the rates have changed
@@ -113,11 +113,11 @@ class Fabric:
         ends = ((source, "send"), (source, "both"), (to, "receive"), (to, "both"))
         ports = tuple(end for end in ends if end in self.rates)
         key = source, to, link.transfers
-        flow = _Flow(key, nbytes * factor, link, ports, Event())
+        flow = _SimTransfer(key, nbytes * factor, link, ports, Event())
         self.clock.at(begin_s + link.latency_s * factor, lambda: self._joins(flow))
         return flow.ended
 
-    def _joins(self, flow: _Flow) -> None:
+    def _joins(self, flow: _SimTransfer) -> None:
         self._settle()
         self._flows.append(flow)
         self._share()
@@ -154,13 +154,13 @@ class Fabric:
             flow.ended.known(self.clock.now_s)
 
 
-def _lasts(flow: _Flow) -> float:
+def _lasts(flow: _SimTransfer) -> float:
     if not flow.left:
         return 0.0
     return flow.left / flow.rate if flow.rate else math.inf
 
 
-def fair(flows: Sequence[_Flow], rates: Mapping[tuple[str, str], float]) -> None:
+def fair(flows: Sequence[_SimTransfer], rates: Mapping[tuple[str, str], float]) -> None:
     """Sets the max-min fair rate of each flow."""
     free, rising = dict(rates), list(flows)
     while rising:

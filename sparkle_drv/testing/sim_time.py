@@ -27,7 +27,7 @@ POINTER = struct.Struct("=Q")
 
 
 @dataclass(frozen=True)
-class Region:
+class WrittenRange:
     """Memory that a command record may change."""
 
     address: int
@@ -46,7 +46,7 @@ class Costed:
     """struct sp_signature."""
 
     @classmethod
-    def of(cls, spec: Any) -> Costed:
+    def of_spec(cls, spec: Any) -> Costed:
         """Returns what the virtual time of the kernel of a KernelSpec depends on. The arguments of
         a user's kernel, which the manifest does not have, are named a0, a1, ... Every pointer among
         them counts as written.
@@ -64,18 +64,18 @@ class Costed:
         """Returns the size of a dispatch: the operations of a product, or else the bytes behind all
         pointers.
         """
-        given = self._scalars(args)
+        scalars = self._scalars(args)
         if self.name.startswith("gemm"):
-            return float(2 * given["m"] * given["n"] * given["k"])
+            return float(2 * scalars["m"] * scalars["n"] * scalars["k"])
         if self.name.startswith("conv2d"):
             names = ("n", "oc", "oh", "ow", "kh", "kw")
-            each = given["c"] // max(1, given["groups"])
-            return float(2 * each * math.prod(int(given[name]) for name in names))
+            each = scalars["c"] // max(1, scalars["groups"])
+            return float(2 * each * math.prod(int(scalars[name]) for name in names))
         if self.name == "busy_u32":
-            return float(given["iters"])
+            return float(scalars["iters"])
         return float(sum(region.nbytes for _, region in self.pointers(args)))
 
-    def pointers(self, args: bytes) -> Iterator[tuple[str, Region]]:
+    def pointers(self, args: bytes) -> Iterator[tuple[str, WrittenRange]]:
         """Yields the name and memory of each pointer whose extent is known."""
         packed, need = ffi.from_buffer(args), ffi.new("uint64_t *")
         for i in range(self.native.npointers):
@@ -84,7 +84,7 @@ class Costed:
             if address == 0 or pointer.nsteps == 0:
                 continue
             if lib.sp_signature_need(self.native, i, packed, need) == 0:
-                yield self.args[pointer.arg][0], Region(address, need[0])
+                yield self.args[pointer.arg][0], WrittenRange(address, need[0])
 
     def _scalars(self, args: bytes) -> dict[str, Any]:
         return {
@@ -95,7 +95,7 @@ class Costed:
 
 
 @dataclass
-class Span:
+class SubmissionTimes:
     """When a submission begins and ends."""
 
     end: Event
@@ -103,14 +103,14 @@ class Span:
 
 
 @dataclass
-class Timeline:
+class VirtualTimeline:
     """Begin and end of the submissions of one queue, in seconds of the machine's clock. The caller
     holds the clock's lock.
     """
 
     busy: Event = field(default_factory=lambda: Event(0.0))
     """End of the last one."""
-    spans: OrderedDict[int, Span] = field(default_factory=OrderedDict)
+    spans: OrderedDict[int, SubmissionTimes] = field(default_factory=OrderedDict)
 
     def end(self, value: int) -> Event:
         """Returns the event at which the submission of `value` ends.
@@ -142,17 +142,17 @@ class Timeline:
         and the events `after`. Then `run(begin_s)` is called, and returns the event at which the
         submission ends. Returns an event of the same end.
         """
-        span = Span(Event(), start_s)
+        span = SubmissionTimes(Event(), start_s)
         waits = [self.busy, *after]
 
-        def one(at_s: float) -> None:
+        def end_wait(at_s: float) -> None:
             span.begin_s = max(span.begin_s, at_s)
             waits.pop()
             if not waits:
                 run(span.begin_s).then(span.end.known)
 
         for event in tuple(waits):
-            event.then(one)
+            event.then(end_wait)
         self.busy = span.end
         if value:
             self.spans[value] = span
@@ -195,7 +195,7 @@ class Meter:
         """Returns the seconds of a copy or fill within the device."""
         return self.slow * self.machine.draw(self.uri, "copy", 2.0 * nbytes)
 
-    def written(self, parts: list[tuple[int, bytes]]) -> Iterator[Region]:
+    def written(self, parts: list[tuple[int, bytes]]) -> Iterator[WrittenRange]:
         """Yields the memory that command records may change. `parts` has each record as (kind,
         bytes of the record).
         """
@@ -209,4 +209,4 @@ class Meter:
             elif kind in (records.COPY, records.FILL):
                 dst = POINTER.unpack_from(record, 8)[0]
                 at = 24 if kind == records.COPY else 16
-                yield Region(dst, POINTER.unpack_from(record, at)[0])
+                yield WrittenRange(dst, POINTER.unpack_from(record, at)[0])

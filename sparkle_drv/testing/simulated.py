@@ -166,12 +166,12 @@ def _devices(chance: random.Random, op: str) -> list[SimDevice]:
     rate = 10 ** chance.uniform(9.5, 10.5)
     launch = 10 ** chance.uniform(-6.5, -5.5)
     noise = chance.uniform(0.02, 0.10)
-    made = [SimDevice("sim:cpu", {op: _rate(chance, launch, rate)}, noise=noise, spikes=0.01)]
+    devices = [SimDevice("sim:cpu", {op: _rate(chance, launch, rate)}, noise=noise, spikes=0.01)]
     for i in range(chance.randint(1, 3)):
         rate *= 10 ** chance.uniform(0.5, 1.3)
         launch *= 10 ** chance.uniform(0.5, 1.5)
         link = (10 ** chance.uniform(-5.3, -4.3), 10 ** chance.uniform(9.5, 10.7))
-        made.append(
+        devices.append(
             SimDevice(
                 f"sim:gpu{i}",
                 {op: _rate(chance, launch, rate)},
@@ -180,7 +180,7 @@ def _devices(chance: random.Random, op: str) -> list[SimDevice]:
                 spikes=0.01,
             )
         )
-    return made
+    return devices
 
 
 def _rate(chance: random.Random, launch: float, rate: float) -> Rate:

@@ -75,12 +75,12 @@ def checks(covers: Sequence[str] = ()) -> list[Check]:
     >>> {check.covers for check in suite.checks(["launch", "memory"])} == {"launch", "memory"}
     True
     """
-    found = [*kernels.checks(), *base.REGISTERED]
-    known = dict.fromkeys(check.covers for check in found)
+    listed = [*kernels.checks(), *base.REGISTERED]
+    known = dict.fromkeys(check.covers for check in listed)
     unknown = [name for name in covers if name not in known]
     if unknown:
         raise ValueError(f"covers: expected one of {', '.join(known)}, got {unknown[0]!r}")
-    return [check for check in found if not covers or check.covers in covers]
+    return [check for check in listed if not covers or check.covers in covers]
 
 
 def judge(check: Check, device: sp.Device) -> None:

@@ -16,7 +16,7 @@ from where import CODE_OBJECTS
 
 from sparkle_drv import assets
 from sparkle_drv.lowlevel import codeobject, targets
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 BUILDS = [
     (4, "gfx1036", "gfx1036"), (5, "gfx1036", "gfx1036"), (5, "gfx1100", "gfx1100"),
@@ -28,7 +28,7 @@ BUILDS = [
 def card(request):
     version, chip, target = request.param
     blob = (CODE_OBJECTS / f"features.v{version}.{target}.hsaco").read_bytes()
-    with Machine([chip]) as machine, machine.open() as node, Gpu(node) as gpu:
+    with Machine([chip]) as machine, machine.open() as node, EmulatedGpu(node) as gpu:
         yield chip, gpu, blob
 
 

@@ -26,7 +26,7 @@ from where import kits
 import sparkle_drv as sp
 from sparkle_drv import lowlevel
 from sparkle_drv.lowlevel import RecordingError, read_recording, recorded
-from sparkle_drv.testing.emulator import IP, BufferObject, Gpu, Machine
+from sparkle_drv.testing.emulator import IP, BufferObject, EmulatedGpu, Machine
 
 ENDLESS = 60
 
@@ -431,7 +431,7 @@ def test_mappings_are_followed_through_replace_and_clear(tmp_path, monkeypatch):
     """What the recorder reads as an IB is what lies at its address when it is submitted."""
     path, nop = tmp_path / "a.rec", 0xFFFF1000
     with Machine() as machine, machine.open() as node, through(monkeypatch, machine, path):
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         low, high = gpu.buffer(4096), gpu.buffer(4096)
         low.write([nop] * 8)
         high.write([nop, nop, 0xC0004600, 0x407, nop, nop, nop, nop])
@@ -445,7 +445,7 @@ def test_mappings_are_followed_through_replace_and_clear(tmp_path, monkeypatch):
 
 def everything(node):
     """One of each kind of call that names something."""
-    gpu = Gpu(node)
+    gpu = EmulatedGpu(node)
     out, ib = gpu.buffer(4096), gpu.buffer(4096)
     ib.write([0xC0033700, 0x00100500, out.lo, out.hi, 42, *[0xFFFF1000] * 3])
     entry = ffi.new("struct drm_amdgpu_bo_list_entry[]", [(out.handle, 0), (ib.handle, 0)])
@@ -519,7 +519,7 @@ def test_every_kind_of_name_is_translated(tmp_path, monkeypatch, memory):
 
         def open_node(_):
             node = machine.open()
-            Gpu(node)._kept.ctx = 0  # stays
+            EmulatedGpu(node)._kept.ctx = 0  # stays
             for _ in range(3):
                 create(machine.ops, node.fd, 4096)
                 node.call("SYNCOBJ_CREATE", "struct drm_syncobj_create")

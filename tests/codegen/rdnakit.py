@@ -16,7 +16,7 @@ from sparkle_drv.core.abi.signature import Arg, Signature
 from sparkle_drv.lowlevel import codeobject, targets
 from sparkle_drv.ops import ref
 from sparkle_drv.testing.checks.kernels import _values
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 KERNELS = assets.manifest()["kernels"]
 CHIPS = ["gfx1036", "gfx1100"]
@@ -24,7 +24,7 @@ CHIPS = ["gfx1036", "gfx1100"]
 
 @pytest.fixture(scope="module", params=CHIPS)
 def card(request):
-    with Machine([request.param]) as machine, machine.open() as node, Gpu(node) as gpu:
+    with Machine([request.param]) as machine, machine.open() as node, EmulatedGpu(node) as gpu:
         yield request.param, gpu
 
 

@@ -12,7 +12,7 @@ from mapkit import sine_or_cosine
 from rdnakit import card, check, generator  # noqa: F401
 
 from sparkle_drv.ops.expression import program
-from sparkle_drv.testing.checks.problems import Problem, _special
+from sparkle_drv.testing.checks.problems import KernelProblem, _special
 
 TEXTS = {
     "relu": "relu(x)", "exp": "exp(x)", "log": "log(x)", "sqrt": "sqrt(x)", "tanh": "tanh(x)",
@@ -43,7 +43,7 @@ def map_problem(text, kind, n=300, fill=None):
         fills |= {f"x{i}": fill for i in range(len(made.inputs))}
     given = {f"x{i}" for i in range(len(made.inputs))} | ({"consts"} if consts.size else set())
     scalars = {"nops": len(made.words), "nconsts": consts.size, "n": n}
-    return Problem(scalars, fills, frozenset(given))
+    return KernelProblem(scalars, fills, frozenset(given))
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -91,7 +91,10 @@ def test_map_with_all_inputs_and_a_deep_stack(card):  # noqa: F811
 def test_gemm_of_several_tiles(card, kind, m, n, k):  # noqa: F811
     scalars = dict(m=m, n=n, k=k, rsa=k + 1, csa=1, rsb=n + 2, csb=1, rsc=n + 3, act=3)
     check(
-        card, f"gemm_{kind}", Problem(scalars, given=frozenset({"bias"}), terms=k), generator(kind)
+        card,
+        f"gemm_{kind}",
+        KernelProblem(scalars, given=frozenset({"bias"}), terms=k),
+        generator(kind),
     )
 
 
@@ -100,17 +103,17 @@ def test_gemm_of_several_tiles(card, kind, m, n, k):  # noqa: F811
 )
 @pytest.mark.parametrize("groups", [None, (1, 1, 1), (7, 1, 1)])
 def test_reduction_by_any_number_of_groups(card, outer, n, inner, groups):  # noqa: F811
-    shape = Problem({"outer": outer, "n": n, "inner": inner}, terms=n)
+    shape = KernelProblem({"outer": outer, "n": n, "inner": inner}, terms=n)
     for name in ("reduce_sum_f32", "reduce_max_f64", "reduce_sum_i32"):
         check(card, name, shape, generator(name), groups)
 
 
 def test_reduction_of_nothing(card):  # noqa: F811
-    empty = Problem({"outer": 2, "n": 0, "inner": 3})
+    empty = KernelProblem({"outer": 2, "n": 0, "inner": 3})
     check(card, "reduce_sum_f32", empty, generator("empty"), (1, 1, 1))
 
 
 def test_more_threads_than_elements(card):  # noqa: F811
     for name in ("axpby_f32", "copy_i32"):
         scalars = {"n": 257, "a": 2, "b": 3} if name == "axpby_f32" else {"n": 257}
-        check(card, name, Problem(scalars), generator(name), (5, 1, 1))
+        check(card, name, KernelProblem(scalars), generator(name), (5, 1, 1))

@@ -13,7 +13,7 @@ import pytest
 from cudahost import KERNELS, SHADERS, Host, Memory, check, compiled, run
 
 from sparkle_drv import assets
-from sparkle_drv.testing.checks.problems import Problem, problems
+from sparkle_drv.testing.checks.problems import KernelProblem, problems
 
 IMAGES = {n: i for n, i in assets.manifest()["images"].items() if n.startswith("cuda/")}
 PTX_TYPES = {"f32": "f32", "f64": "f64", "i32": "u32", "u32": "u32"}
@@ -63,7 +63,7 @@ def test_gemm_of_any_size_and_strides(host, rng, name):
         rsb, csb = (n + gap, 1) if rng.integers(2) else (1, k + gap)
         scalars = dict(m=m, n=n, k=k, rsa=rsa, csa=csa, rsb=rsb, csb=csb, rsc=n + gap, act=act)
         given = frozenset({"bias"} if bias else ())
-        check(host, name, Problem(scalars, given=given, terms=max(k, 1)), rng)
+        check(host, name, KernelProblem(scalars, given=given, terms=max(k, 1)), rng)
 
 
 def test_conv2d_of_any_shape(host, rng):
@@ -78,14 +78,14 @@ def test_conv2d_of_any_shape(host, rng):
         scalars |= dict(sh=sh, sw=sw, ph=ph, pw=pw, dh=dh, dw=dw, groups=groups)
         scalars |= dict(nhwc=int(rng.integers(2)), act=int(rng.integers(4)))
         given = frozenset({"bias"} if rng.integers(2) else ())
-        check(host, "conv2d_f32", Problem(scalars, given=given, terms=cg * kh * kw), rng)
+        check(host, "conv2d_f32", KernelProblem(scalars, given=given, terms=cg * kh * kw), rng)
 
 
 @pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("reduce")])
 def test_reduce_of_any_shape_by_any_grid(host, rng, name):
     for _ in range(3):
         outer, n, inner = (int(v) for v in rng.integers(1, (9, 300, 20)))
-        problem = Problem({"outer": outer, "n": n, "inner": inner}, terms=n)
+        problem = KernelProblem({"outer": outer, "n": n, "inner": inner}, terms=n)
         check(host, name, problem, rng, groups=(int(rng.integers(1, 9)),))
 
 

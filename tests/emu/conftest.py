@@ -6,7 +6,7 @@ import pytest
 from emulated_cards import open_rig, rig  # noqa: F401
 from ioctls import leaks
 
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
 
@@ -29,14 +29,14 @@ def node(machine):
 @pytest.fixture
 def gpu(node):
     """A context on that node."""
-    with Gpu(node) as made:
+    with EmulatedGpu(node) as made:
         yield made
 
 
 @pytest.fixture
 def gfx10(machine):
     """A context on the gfx1036."""
-    with machine.open(1) as opened, Gpu(opened) as made:
+    with machine.open(1) as opened, EmulatedGpu(opened) as made:
         yield made
 
 
@@ -46,7 +46,7 @@ def card(request):
     with (
         Machine([request.param], job_limit_s=5) as made,
         made.open() as opened,
-        Gpu(opened) as context,
+        EmulatedGpu(opened) as context,
     ):
         yield request.param, context
 
@@ -61,5 +61,5 @@ def warm_node(request):
 def warm(warm_node):
     """(chip, context) on a machine that a module keeps: each chip in turn."""
     chip, opened = warm_node
-    with Gpu(opened) as context:
+    with EmulatedGpu(opened) as context:
         yield chip, context

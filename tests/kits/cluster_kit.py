@@ -14,7 +14,7 @@ import struct
 import threading
 
 from sparkle_drv.cluster.channel.endpoint import Endpoint
-from sparkle_drv.cluster.node.server import Node
+from sparkle_drv.cluster.node.server import NodeServer
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.air import Air
 from sparkle_drv.cluster.trust.keys import Keys
@@ -83,7 +83,7 @@ class Lent:
 
     def __init__(self, air, uris, name=NODE, epoch=1, endpoint=None, **how):
         self.air, self.said = air, []
-        self.node = Node(uris, say=self.said.append, **how)
+        self.node = NodeServer(uris, say=self.said.append, **how)
         self.endpoint = Endpoint(
             air.endpoint(name), answerer=answerer(name, epoch), accept=self.node.accept,
             **(endpoint or {}),

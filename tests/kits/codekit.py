@@ -7,7 +7,7 @@ import numpy as np
 
 from sparkle_drv.core.abi.signature import Signature
 from sparkle_drv.lowlevel import codeobject, dispatch
-from sparkle_drv.testing.emulator import BufferObject, Gpu
+from sparkle_drv.testing.emulator import BufferObject, EmulatedGpu
 
 LEVEL = {"gfx1036": 10, "gfx1100": 11}
 ENGINES = {"gfx1036": 1, "gfx1100": 6}
@@ -17,7 +17,7 @@ WAVES = 64  # of scratch memory, in each shader engine
 class Program:
     """One kernel of a code object, on the card."""
 
-    def __init__(self, gpu: Gpu, chip: str, code: codeobject.CodeObject) -> None:
+    def __init__(self, gpu: EmulatedGpu, chip: str, code: codeobject.CodeObject) -> None:
         self.gpu, self.chip, self.code = gpu, chip, code
         self.bo = gpu.buffer(code.image.nbytes, rights="rwx" if code.image.writable else "rx")
         self.bo.map[: code.image.nbytes] = code.image.place(self.bo.va)
@@ -68,7 +68,7 @@ class Program:
 class Operand:
     """An array on the card that ends where its memory does: one element more is a fault."""
 
-    def __init__(self, gpu: Gpu, values: np.ndarray, rights: str) -> None:
+    def __init__(self, gpu: EmulatedGpu, values: np.ndarray, rights: str) -> None:
         self.buffer = gpu.buffer(max(values.nbytes, 1), rights=rights)
         self.at = self.buffer.nbytes - values.nbytes
         self.buffer.map[self.at :] = values.tobytes()

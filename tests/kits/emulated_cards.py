@@ -9,7 +9,7 @@ import pytest
 
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 LEVEL = {"gfx1036": 10, "gfx1100": 11}
 
@@ -31,7 +31,7 @@ def open_rig():
     def make(chip, **options):
         machine = Machine([chip], **options)
         node = machine.open(0)
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         opened.extend((machine, node, gpu))
 
         def run(dwords, *bos, ip="compute", **more):
@@ -42,7 +42,7 @@ def open_rig():
             except OSError:
                 if machine.fault_count(0) == before:
                     raise
-                fresh = Gpu(node)  # the context is guilty: it takes no more jobs
+                fresh = EmulatedGpu(node)  # the context is guilty: it takes no more jobs
                 gpu.ctx, fresh.ctx = fresh.ctx, gpu.ctx
                 fresh.close()
                 return machine.fault(0)

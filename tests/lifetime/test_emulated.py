@@ -1,4 +1,4 @@
-"""Machine, Node and Gpu of the emulator: closed by hand, by `with`, by forgetting, in a child.
+"""Machine, node and GPU of the emulator: closed by hand, by `with`, by forgetting, in a child.
 
 When this fails, closing a device or an emulated machine leaks, or frees memory in use.
 """
@@ -13,7 +13,7 @@ from census import census, none_left
 import sparkle_drv as sp
 from sparkle_drv.core.device import Device
 from sparkle_drv.testing import emu
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 ROUNDS = 5
 
@@ -21,7 +21,7 @@ ROUNDS = 5
 def worked(machine):
     """A node and a context that have run a job, whose IB is still there."""
     node = machine.open()
-    gpu = Gpu(node)
+    gpu = EmulatedGpu(node)
     gpu.submit("compute", [0xFFFF1000] * 8)
     return node, gpu
 
@@ -45,7 +45,7 @@ def test_forgotten_nodes_and_contexts_leave_nothing_on_the_machine():
     with Machine() as machine:
         node = machine.open()
         for _ in range(ROUNDS):
-            gpu = Gpu(node)
+            gpu = EmulatedGpu(node)
             gpu.wait(gpu.submit("compute", [0xFFFF1000] * 8))
             gpu.submit("gfx", [0xFFFF1000] * 8)
             del gpu

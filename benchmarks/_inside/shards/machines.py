@@ -22,14 +22,14 @@ LEAST_S, MOST_S = 2e-3, 0.5
 
 
 @dataclass(frozen=True)
-class Machine:
+class ShardMachine:
     """Devices, and the units of work to split."""
 
     sites: tuple[Site, ...]
     count: int
 
 
-def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
+def drawn(seed: int, least: int = 2, most: int = 8) -> ShardMachine:
     """Returns a machine of `least` to `most` devices. The same seed gives the same machine."""
     chance = random.Random(seed)
 
@@ -63,15 +63,15 @@ def drawn(seed: int, least: int = 2, most: int = 8) -> Machine:
         )  # fmt: skip
         sites.append(site)
     chance.shuffle(sites)
-    return Machine(tuple(sites), count)
+    return ShardMachine(tuple(sites), count)
 
 
 def wrong(sites: Sequence[Site], seed: int, error: float = 0.2) -> tuple[Site, ...]:
     """Returns `sites` with other rates: each device is faster or slower by at most `error`."""
     chance = random.Random(seed)
-    found = []
+    others = []
     for site in sites:
         factor = 1 / chance.uniform(1 - error, 1 + error)
         compute = Line(site.compute.a * factor, site.compute.b * factor)
-        found.append(replace(site, compute=compute))
-    return tuple(found)
+        others.append(replace(site, compute=compute))
+    return tuple(others)

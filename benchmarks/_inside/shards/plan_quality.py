@@ -86,9 +86,9 @@ def written(counted: Counted) -> Iterator[None]:
     log = logging.getLogger("sparkle_drv.sched")
     level = log.level
 
-    def counting(self: Pieces, *given: Any) -> Any:
+    def counting(self: Pieces, *args: Any) -> Any:
         its = pieces[self] = Counter[Any]()
-        made = result(self, *given)
+        made = result(self, *args)
         counted.calls += 1
         counted.pieces += len(its)
         return made
@@ -108,14 +108,14 @@ def written(counted: Counted) -> Iterator[None]:
 
 
 @contextmanager
-def decisions(found: list[float]) -> Iterator[None]:
-    """Makes each split call inside the block append the microseconds of its decision to `found`."""
+def decisions(micros: list[float]) -> Iterator[None]:
+    """Makes each split call inside the block append the microseconds of its decision to `micros`."""
     honest = sharding.plan
 
-    def decide(*given: Any) -> Any:
+    def decide(*args: Any) -> Any:
         begin = time.perf_counter()
-        made = honest(*given)
-        found.append(1e6 * (time.perf_counter() - begin))
+        made = honest(*args)
+        micros.append(1e6 * (time.perf_counter() - begin))
         return made
 
     sharding.plan = decide  # type: ignore

@@ -44,14 +44,14 @@ class Stalls:
 
 
 @dataclass
-class _Step:
+class _PlayedStep:
     """A launch or a transfer, which takes `seconds`."""
 
     seconds: float
 
 
 @dataclass(eq=False)
-class _Piece:
+class _PlayedPiece:
     """What one launch computes, or what one transfer moves: `units` of the call. -1 units stand for
     the operand that every launch needs as a whole.
     """
@@ -65,7 +65,7 @@ class _Piece:
 
 
 @dataclass
-class _Device:
+class _DeviceState:
     """The state of one device. A piece goes through three lanes: its operands are brought, it is
     launched, its results are fetched.
     """
@@ -74,30 +74,30 @@ class _Device:
     pace: Pace
     most: int
     stop: Stop | None
-    waiting: dict[str, deque[_Piece]] = field(
+    waiting: dict[str, deque[_PlayedPiece]] = field(
         default_factory=lambda: {"bring": deque(), "launch": deque(), "fetch": deque()}
     )
-    running: dict[str, tuple[_Step, _Piece]] = field(default_factory=dict)
+    running: dict[str, tuple[_PlayedStep, _PlayedPiece]] = field(default_factory=dict)
     since_s: float = math.inf
     """Since when it waits for a resource; the longest wait ends first."""
     units: int = 0
-    unbegun: list[_Piece] = field(default_factory=list)
+    unbegun: list[_PlayedPiece] = field(default_factory=list)
     """Its pieces that are not launched."""
-    launched: _Piece | None = None
+    launched: _PlayedPiece | None = None
     """The piece that it computes."""
     late: bool = False
     """Is that piece late? Transfers are not judged."""
 
-    def step(self, lane: str, units: int) -> _Step:
-        """Returns the launch or transfer (_Step) that a piece of `units` needs in a lane."""
+    def step(self, lane: str, units: int) -> _PlayedStep:
+        """Returns the launch or transfer (_PlayedStep) that a piece of `units` needs in a lane."""
         site = self.site
         if lane == "launch":
             line = site.compute
-            return _Step((line.a + line.b * units) / site.weight)
+            return _PlayedStep((line.a + line.b * units) / site.weight)
         line = site.bring if lane == "bring" else site.fetch
         each = site.in_nbytes if lane == "bring" else site.out_nbytes
         nbytes = site.fixed_nbytes if units < 0 else each * units
-        return _Step(line.a + line.b * nbytes if nbytes else 0.0)
+        return _PlayedStep(line.a + line.b * nbytes if nbytes else 0.0)
 
 
 def played_s(
@@ -118,13 +118,13 @@ class _Play:
         stop: Stop | None, stalls: Stalls | None,
     ) -> None:  # fmt: skip
         self.plan, self.now = plan, 0.0
-        self.tail = deque(_Piece(piece.units) for piece in plan.tail)
+        self.tail = deque(_PlayedPiece(piece.units) for piece in plan.tail)
         paces = {site.uri: Pace(site) for site in planned}
         self.chance = random.Random(stalls.seed) if stalls else None
         self.stalls, self.left = stalls, plan.count
-        self.late: list[_Piece] = []
+        self.late: list[_PlayedPiece] = []
         self.devices = {
-            site.uri: _Device(
+            site.uri: _DeviceState(
                 site, paces[site.uri], largest(paces[site.uri], plan.predicted_s),
                 stop if stop and stop.uri == site.uri else None,
             )
@@ -133,11 +133,11 @@ class _Play:
         for uri, pieces in plan.parts.items():
             device = self.devices[uri]
             if device.site.fixed_nbytes and device.site.bring != NO_TIME:
-                device.waiting["bring"].append(_Piece(-1))
+                device.waiting["bring"].append(_PlayedPiece(-1))
             for piece in pieces:
-                self._give(device, _Piece(piece.units))
+                self._give(device, _PlayedPiece(piece.units))
 
-    def _give(self, device: _Device, piece: _Piece) -> None:
+    def _give(self, device: _DeviceState, piece: _PlayedPiece) -> None:
         device.waiting["bring"].append(piece)
         device.units += piece.units
         device.unbegun.append(piece)
@@ -171,11 +171,11 @@ class _Play:
             if device.launched and not device.late:
                 yield self._late_at_s(uri, device)
 
-    def _late_at_s(self, uri: str, device: _Device) -> float:
+    def _late_at_s(self, uri: str, device: _DeviceState) -> float:
         piece = device.launched
         return piece.begun[uri] + LATE * device.pace.piece_s(piece.units) if piece else math.inf
 
-    def _end(self, uri: str, device: _Device) -> None:
+    def _end(self, uri: str, device: _DeviceState) -> None:
         """Moves each piece whose launch or transfer has ended to the next lane, or marks the piece
         as done.
         """
@@ -193,7 +193,7 @@ class _Play:
                 self.left -= 0 if piece.done else piece.units
                 piece.done = True
 
-    def _watch(self, uri: str, device: _Device) -> None:
+    def _watch(self, uri: str, device: _DeviceState) -> None:
         """Applies what happens to the device now: its Stop begins, or its launched piece is late.
 
         A Stop slows the device down. A device whose piece is late loses its pieces that are not
@@ -213,22 +213,22 @@ class _Play:
         piece.expected.pop(uri, None)
         if piece not in self.late:
             self.late.append(piece)
-        self.tail.extendleft(reversed([its for its in device.unbegun if its not in self.late]))
-        device.units -= sum(its.units for its in device.unbegun)
-        for its in device.unbegun:
-            its.expected.pop(uri, None)
+        self.tail.extendleft(reversed([p for p in device.unbegun if p not in self.late]))
+        device.units -= sum(p.units for p in device.unbegun)
+        for unbegun in device.unbegun:
+            unbegun.expected.pop(uri, None)
         device.unbegun.clear()
         device.waiting["launch"].clear()
-        device.waiting["bring"] = deque(its for its in device.waiting["bring"] if its.units < 0)
+        device.waiting["bring"] = deque(p for p in device.waiting["bring"] if p.units < 0)
 
     def _begin(self) -> None:
         """Begins all launches and transfers that may begin now. Then free devices take chunks of
         the tail, or late pieces. All this repeats until no device takes anything, since the first
         transfer or launch of new work may begin at once.
         """
-        given = True
-        while given:
-            given = False
+        progress = True
+        while progress:
+            progress = False
             for uri, device in sorted(self.devices.items(), key=lambda its: its[1].since_s):
                 for lane in device.waiting:
                     if lane not in device.running and device.waiting[lane]:
@@ -236,10 +236,10 @@ class _Play:
             for uri, device in self.devices.items():
                 piece = self._next(uri, device) if self._free(device) else None
                 if piece:
-                    given = True
+                    progress = True
                     self._give(device, piece)
 
-    def _try(self, uri: str, device: _Device, lane: str) -> None:
+    def _try(self, uri: str, device: _DeviceState, lane: str) -> None:
         piece = device.waiting[lane][0]
         if lane == "launch":
             held = [
@@ -258,38 +258,38 @@ class _Play:
             step.seconds *= self.stalls.slower if self.chance.random() < self.stalls.part else 1.0
         device.running[lane] = step, piece
 
-    def _free(self, device: _Device) -> bool:
+    def _free(self, device: _DeviceState) -> bool:
         if device.unbegun or device.late:
             return False
         away = device.site.bring != NO_TIME and device.site.in_nbytes
         return bool(away) or "launch" not in device.running
 
-    def _next(self, uri: str, device: _Device) -> _Piece | None:
+    def _next(self, uri: str, device: _DeviceState) -> _PlayedPiece | None:
         """Returns the next work of a free device: units of the tail, or, if the tail is empty, a
         late piece of another device, to compute it again. Returns None if there is neither, or if
         the device would not help or has no room.
         """
         pace = device.pace
         ahead = max([
-            0.0, *(its.begun[uri] + pace.launch + pace.computes * its.units - self.now
-                   for _, its in [device.running.get("launch", (None, None))] if its),
+            0.0, *(piece.begun[uri] + pace.launch + pace.computes * piece.units - self.now
+                   for _, piece in [device.running.get("launch", (None, None))] if piece),
         ])  # fmt: skip
         room = device.site.most - device.units
         if self.tail:
             units = min(self.tail[0].units, device.most)
             paces = [d.pace for d in self.devices.values() if not d.late]
-            left_s = sum(its.units for its in self.tail) / sum(1 / its.each for its in paces)
-            fastest = pace is min(paces, key=lambda its: its.each)
+            left_s = sum(piece.units for piece in self.tail) / sum(1 / p.each for p in paces)
+            fastest = pace is min(paces, key=lambda p: p.each)
             if units <= room and takes(ahead + pace.piece_s(units), left_s, fastest):
                 self.tail[0].units -= units
                 if not self.tail[0].units:
                     self.tail.popleft()
-                return _Piece(units)
+                return _PlayedPiece(units)
             return None
         if device.launched:
             return None
         self.late = [piece for piece in self.late if not piece.done]
-        for piece in sorted(self.late, key=lambda its: min(its.begun.values())):
+        for piece in sorted(self.late, key=lambda late: min(late.begun.values())):
             ready = self.now >= device.site.ready_s
             others = piece.expected.values()
             if uri not in piece.begun and ready and piece.units <= room and again(

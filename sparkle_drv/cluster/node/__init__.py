@@ -4,7 +4,7 @@ to run the request.
 A session can name only what it made itself. channel/ delivers its requests in order.
 
     process.py     a node on the network, which `sparkle node` runs
-    server.py      Node: the devices that are lent, the sessions
+    server.py      NodeServer: the devices that are lent, the sessions
     session.py     NodeSession: one client's requests, in order
     tables.py      allocations by the session's own addresses, kernels, prepared launches
     commands.py    command records: looks up every pointer, then core makes new records

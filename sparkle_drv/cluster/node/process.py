@@ -1,7 +1,7 @@
 """A node on the network, made from files and addresses: its certificates, Zenoh, and the sessions
-of a Node.
+of a NodeServer.
 
-`sparkle node` runs a Process. Tests run a Node on the in-process transport instead.
+`sparkle node` runs a Process. Tests run a NodeServer on the in-process transport instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparkle_drv.cluster.channel.channel import Channel
 from sparkle_drv.cluster.channel.endpoint import Endpoint
 from sparkle_drv.cluster.few_lines import FewLines
 from sparkle_drv.cluster.node.quotas import Quotas
-from sparkle_drv.cluster.node.server import Node, usable
+from sparkle_drv.cluster.node.server import NodeServer, usable
 from sparkle_drv.cluster.refused import Refused
 from sparkle_drv.cluster.transport.engine import Engine
 from sparkle_drv.cluster.trust import authority, files, identity, renewal
@@ -30,9 +30,9 @@ live one on busy cores may be silent for 4 s."""
 
 
 class Process:
-    """A node on the network: a Node, and the Engine that listens for its clients. The constructor
-    raises Refused for a missing or bad certificate, DeviceNotFound for a device that cannot be
-    used, ValueError for a wrong address, and OSError.
+    """A node on the network: a NodeServer, and the Engine that listens for its clients. The
+    constructor raises Refused for a missing or bad certificate, DeviceNotFound for a device that
+    cannot be used, ValueError for a wrong address, and OSError.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Process:
         self._has_ca = (self._identity.folder / files.CA_KEY).exists()
         epoch = int.from_bytes(os.urandom(8), "little") >> 1
         self._answerer = _Answers(self._identity, epoch, say)
-        self.node = Node(
+        self.node = NodeServer(
             usable(devices), quotas=quotas, trusted=keys, say=say,
             renew=self._grant if self._has_ca else None, granted=self._granted,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Node: the devices that a machine lends, and the sessions that use them.
+"""NodeServer: the devices that a machine lends, and the sessions that use them.
 
 Each session opens its device anew, so that sessions share nothing but the hardware.
 """
@@ -42,7 +42,7 @@ def usable(uris: Sequence[str] | None) -> list[str]:
     return usable_uris
 
 
-class Node:
+class NodeServer:
     """The devices that are lent, and their sessions. An Endpoint calls `accept` for each new
     session.
 

@@ -42,7 +42,7 @@ _COST = 512  # bytes that a waiting request takes of the quota `waiting`, beside
 
 
 class Lender(Protocol):
-    """The part of a Node that a session uses."""
+    """The part of a NodeServer that a session uses."""
 
     def open(self, uri: str, threads: int, deterministic: bool, isa: str) -> Device:
         """Opens a device that is lent. Raises DeviceNotFound for any other device."""

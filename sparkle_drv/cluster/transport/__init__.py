@@ -1,5 +1,5 @@
-"""Messages between named endpoints. `base.Transport` is the protocol. Engine implements it over
-Zenoh, and Air inside one process.
+"""Messages between named endpoints. `base.MessageTransport` is the protocol. Engine implements it
+over Zenoh, and Air inside one process.
 
     base.py      the protocol; names and lengths of messages
     air.py       in process: loses, repeats, reorders and delays messages by a seed

@@ -120,7 +120,7 @@ def groups_for(k: sp.Kernel, n: int) -> int:
     return max(1, -(-n // k.group_size[0]))
 
 
-class Operand:
+class GuardedOperand:
     """An array on a device between two guard bands. The end of a `with` block frees the array."""
 
     def __init__(self, dev: sp.Device, values: Array) -> None:
@@ -133,7 +133,7 @@ class Operand:
         self.whole.write(band)
         self.buffer = self.whole.view(GUARD_NBYTES, self.values.nbytes)
 
-    def __enter__(self) -> Operand:
+    def __enter__(self) -> GuardedOperand:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import sparkle_drv as sp
-from sparkle_drv.testing.checks.base import Busy, Operand, busy_speed, check, kernel, raises
+from sparkle_drv.testing.checks.base import Busy, GuardedOperand, busy_speed, check, kernel, raises
 
 
 def _own(dev: sp.Device) -> dict[str, int]:
@@ -23,7 +23,11 @@ def _own(dev: sp.Device) -> dict[str, int]:
 
 @check("lifetime")
 def check_a_buffer_closed_in_flight(dev: sp.Device) -> None:
-    with Busy(dev) as busy, dev.queue() as queue, Operand(dev, np.zeros(4096, np.uint8)) as other:
+    with (
+        Busy(dev) as busy,
+        dev.queue() as queue,
+        GuardedOperand(dev, np.zeros(4096, np.uint8)) as other,
+    ):
         buffer = dev.buffer(4096)
         commands = busy.commands(0.05).fill(buffer, 0x11, 1).copy(other.buffer, buffer)
         fence = queue.submit(commands)
@@ -97,13 +101,13 @@ def check_closing_twice(dev: sp.Device) -> None:
             dev.timestamp(), dev.buffer(64).view(0, 8),
         ]  # fmt: skip
         before = _own(dev)
-        for thing in things:
-            thing.close()
+        for owner in things:
+            owner.close()
         after = _own(dev)
         assert after["buffers"] < before["buffers"]
-        for thing in things:
-            thing.close()
-            repr(thing)
+        for owner in things:
+            owner.close()
+            repr(owner)
         assert _own(dev) == after, "the second close changed something"
 
 
@@ -127,7 +131,7 @@ def check_forgotten_objects_are_finalized(dev: sp.Device) -> None:
 
 @check("lifetime")
 def check_memory_forgotten_in_flight(dev: sp.Device) -> None:
-    with Busy(dev) as busy, Operand(dev, np.zeros(4096, np.uint8)) as other:
+    with Busy(dev) as busy, GuardedOperand(dev, np.zeros(4096, np.uint8)) as other:
         buffer = dev.buffer(4096)
         fence = dev.default_queue.submit(
             busy.commands(0.05).fill(buffer, 0x22, 1).copy(other.buffer, buffer)
@@ -159,16 +163,16 @@ def check_closed_buffers_and_their_arrays_are_refused(dev: sp.Device) -> None:
         view, array = parent.view(0, 200), parent.array(np.float32, 100)
         parent.close()
         out = np.zeros(10, np.float32)
-        gone: Any
-        for gone in (parent, view, array):
-            assert gone.closed
+        closed: Any
+        for closed in (parent, view, array):
+            assert closed.closed
             uses: list[Callable[[], object]] = [
-                lambda: dev.default_queue.launch(fill, gone, 1.0, 10, groups=1),  # noqa: B023
-                lambda: sp.Commands().fill(gone, 1),  # noqa: B023
-                lambda: sp.Commands().copy(gone, open_one),  # noqa: B023
-                lambda: sp.Commands().dispatch(fill, gone, 1.0, 10, groups=1),  # noqa: B023
-                lambda: dev.default_queue.write(gone, out),  # noqa: B023
-                lambda: dev.default_queue.read(gone, out),  # noqa: B023
+                lambda: dev.default_queue.launch(fill, closed, 1.0, 10, groups=1),  # noqa: B023
+                lambda: sp.Commands().fill(closed, 1),  # noqa: B023
+                lambda: sp.Commands().copy(closed, open_one),  # noqa: B023
+                lambda: sp.Commands().dispatch(fill, closed, 1.0, 10, groups=1),  # noqa: B023
+                lambda: dev.default_queue.write(closed, out),  # noqa: B023
+                lambda: dev.default_queue.read(closed, out),  # noqa: B023
             ]
             for use in uses:
                 with raises(ValueError, says="closed"):

@@ -36,12 +36,12 @@ def check_values_grow_and_fences_are_ordered(dev: sp.Device) -> None:
 def check_the_last_done_means_all_done(dev: sp.Device) -> None:
     with Busy(dev) as busy, dev.queue() as queue:
         fences = [queue.submit(busy.commands(0.002)) for _ in range(10)]
-        seen = 0
+        before = 0
         while not fences[-1].done:
             reached = queue.reached
-            assert reached >= seen, f"the timeline went back from {seen} to {reached}"
+            assert reached >= before, f"the timeline went back from {before} to {reached}"
             assert all(f.done for f in fences if f.value <= reached)
-            seen = reached
+            before = reached
         assert all(f.done for f in fences)
         for fence in reversed(fences):
             assert fence.wait(0) is fence

@@ -17,8 +17,8 @@ import numpy as np
 import sparkle_drv as sp
 from sparkle_drv import assets
 from sparkle_drv.ops import ref
-from sparkle_drv.testing.checks.base import Array, Check, Operand, groups_for, kernel, seeded
-from sparkle_drv.testing.checks.problems import TYPES, Problem, extent, problems
+from sparkle_drv.testing.checks.base import Array, Check, GuardedOperand, groups_for, kernel, seeded
+from sparkle_drv.testing.checks.problems import TYPES, KernelProblem, extent, problems
 
 
 def checks() -> list[Check]:
@@ -39,16 +39,18 @@ def check_kernel(dev: sp.Device, name: str) -> None:
                 raise AssertionError(f"{name} with {dict(problem.scalars)}: {error}") from error
 
 
-def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random.Generator) -> None:
+def _check_launch(
+    dev: sp.Device, k: sp.Kernel, problem: KernelProblem, rng: np.random.Generator
+) -> None:
     signature: Sequence[Any] = assets.manifest()["kernels"][k.name]["args"]
     with ExitStack() as stack:
-        operands: dict[str, Operand] = {}
+        operands: dict[str, GuardedOperand] = {}
         for arg in signature:
             if arg["type"].endswith("*") and not (
                 arg.get("optional") and arg["name"] not in problem.given
             ):
                 values = _values(arg, problem, rng)
-                operands[arg["name"]] = stack.enter_context(Operand(dev, values))
+                operands[arg["name"]] = stack.enter_context(GuardedOperand(dev, values))
         before = {**problem.scalars, **{name: op.values for name, op in operands.items()}}
         launched = {**problem.scalars, **{name: op.buffer for name, op in operands.items()}}
         groups = None  # for a routine, or if the grid follows from the kernel's arguments
@@ -60,7 +62,7 @@ def _check_launch(dev: sp.Device, k: sp.Kernel, problem: Problem, rng: np.random
         _compare(k.name, signature, operands, problem, ref.arguments(signature, **before))
 
 
-def _values(arg: Any, problem: Problem, rng: np.random.Generator) -> Array:
+def _values(arg: Any, problem: KernelProblem, rng: np.random.Generator) -> Array:
     """Returns the content of an operand before the launch: random numbers for an input, poison for
     an output.
     """
@@ -84,8 +86,8 @@ def _limits(dtype: Any) -> np.iinfo[Any]:
 def _compare(
     name: str,
     signature: Sequence[Any],
-    operands: dict[str, Operand],
-    problem: Problem,
+    operands: dict[str, GuardedOperand],
+    problem: KernelProblem,
     before: list[Any],
 ) -> None:
     want = ref.kernel(name)(*before)
@@ -104,11 +106,11 @@ def _compare(
             _agree(arg["name"], got, want, _limit(name, problem), problem)
 
 
-def _limit(name: str, problem: Problem) -> float:
+def _limit(name: str, problem: KernelProblem) -> float:
     return 0.0 if name == "busy_u32" else ref.tolerance(name, k=problem.terms)
 
 
-def _agree(what: str, got: Array, want: Array, limit: float, problem: Problem) -> None:
+def _agree(what: str, got: Array, want: Array, limit: float, problem: KernelProblem) -> None:
     if want.dtype.kind == "f" and got.dtype.kind == "f":
         # The reference has a wider type than the result. Converting it to the result's type may
         # overflow to infinity, which is no error.

@@ -47,12 +47,12 @@ def check_group_counts_as_int_and_tuples(dev: sp.Device) -> None:
 @check("launch")
 def check_fewer_groups_do_only_their_share(dev: sp.Device) -> None:
     with kernel(dev, "fill_f32") as k:
-        one = k.group_size[0]
-        with dev.buffer(4 * 3 * one) as y:
-            dev.default_queue.launch(k, y, 2.0, 3 * one, groups=2).wait()
-            filled = y.read(np.float32, 3 * one)
-            assert (filled[: 2 * one] == 2).all()
-            assert not filled[2 * one :].any(), "threads ran that were not asked for"
+        size = k.group_size[0]
+        with dev.buffer(4 * 3 * size) as y:
+            dev.default_queue.launch(k, y, 2.0, 3 * size, groups=2).wait()
+            filled = y.read(np.float32, 3 * size)
+            assert (filled[: 2 * size] == 2).all()
+            assert not filled[2 * size :].any(), "threads ran that were not asked for"
 
 
 @check("launch")
@@ -86,12 +86,12 @@ def check_prepared_launches(dev: sp.Device) -> None:
 
 @check("launch")
 def check_a_prepared_launch_of_something_closed(dev: sp.Device) -> None:
-    with kernel(dev, "fill_f32") as k, kernel(dev, "fill_f32") as gone, dev.queue() as queue:
+    with kernel(dev, "fill_f32") as k, kernel(dev, "fill_f32") as closed, dev.queue() as queue:
         with dev.buffer(400) as y:
             go = queue.prepare(k, y, 1.0, 100, groups=1)
-            other = queue.prepare(gone, y, 1.0, 100, groups=1)
+            other = queue.prepare(closed, y, 1.0, 100, groups=1)
             queue.fence(go()).wait()
-            gone.close()
+            closed.close()
             with raises(ValueError, says="closed"):
                 other()
             queue.fence(

@@ -39,12 +39,12 @@ def check_copies_may_overlap(dev: sp.Device) -> None:
 def check_copy_between_all_kinds_of_memory(dev: sp.Device) -> None:
     with seeded() as rng:
         data = rng.integers(0, 256, 333, np.uint8)
-        for one in sp.Memory:
-            for other in sp.Memory:
-                with dev.buffer(333, one) as a, dev.buffer(333, other) as b:
+        for source in sp.Memory:
+            for target in sp.Memory:
+                with dev.buffer(333, source) as a, dev.buffer(333, target) as b:
                     a.write(data)
                     dev.default_queue.submit(sp.Commands().copy(b, a)).wait()
-                    assert (b.read(np.uint8, 333) == data).all(), f"{one} to {other}"
+                    assert (b.read(np.uint8, 333) == data).all(), f"{source} to {target}"
 
 
 @check("lists")

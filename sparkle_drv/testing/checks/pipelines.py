@@ -13,7 +13,7 @@ from sparkle_drv.testing.checks.base import LONGER, Busy, check, groups_for, ker
 N = 200
 
 
-class Slot:
+class CheckedSlot:
     """One slot of a pipeline: an input, an output, and the commands that compute the output."""
 
     def __init__(self, dev: sp.Device) -> None:
@@ -30,8 +30,8 @@ class Slot:
 
 @check("pipeline")
 def check_frames_through_three_slots(dev: sp.Device) -> None:
-    with dev.pipeline(depth=3, make=Slot) as pipe:
-        used: list[Slot] = []
+    with dev.pipeline(depth=3, make=CheckedSlot) as pipe:
+        used: list[CheckedSlot] = []
         for frame in range(10):
             slot = pipe.acquire()
             if frame >= 3:
@@ -121,7 +121,7 @@ def check_acquiring_waits_for_that_slot_alone(dev: sp.Device) -> None:
 
 @check("pipeline")
 def check_slots_with_queues_of_their_own(dev: sp.Device) -> None:
-    with dev.pipeline(depth=3, make=Slot, overlap=True) as pipe:
+    with dev.pipeline(depth=3, make=CheckedSlot, overlap=True) as pipe:
         assert len({id(queue) for queue in pipe.queues}) == 3
         fences = []
         for frame in range(9):
@@ -141,20 +141,20 @@ def check_slots_with_queues_of_their_own(dev: sp.Device) -> None:
 @check("pipeline")
 def check_a_failed_making_closes_what_was_made(dev: sp.Device) -> None:
     before = dev.live_counts()["queues"]
-    made: list[sp.Buffer] = []
+    buffers: list[sp.Buffer] = []
 
     def make(device: sp.Device) -> sp.Buffer:
-        if len(made) == 2:
+        if len(buffers) == 2:
             raise ZeroDivisionError
-        made.append(device.buffer(64))
-        return made[-1]
+        buffers.append(device.buffer(64))
+        return buffers[-1]
 
     with raises(ZeroDivisionError):
         dev.pipeline(3, make)
-    assert [buffer.closed for buffer in made] == [True, True]
+    assert [buffer.closed for buffer in buffers] == [True, True]
     assert dev.live_counts()["queues"] == before, "its queue was left open"
     with raises(ValueError, says="a new object for each slot"):
-        dev.pipeline(2, lambda: made)
+        dev.pipeline(2, lambda: buffers)
     with raises(TypeError, says="make: "):
         dev.pipeline(2, 7)  # type: ignore[arg-type]
 
@@ -218,7 +218,7 @@ def check_threads_on_one_pipeline(dev: sp.Device) -> None:
             values.append(fence.value)
 
     values: list[int] = []
-    with dev.pipeline(threads, Slot) as pipe, ThreadPoolExecutor(threads) as pool:
+    with dev.pipeline(threads, CheckedSlot) as pipe, ThreadPoolExecutor(threads) as pool:
         for future in [pool.submit(work, thread) for thread in range(threads)]:
             future.result(60)
         pipe.drain()

@@ -31,7 +31,7 @@ Filler = Callable[[np.random.Generator, int], Array]
 
 
 @dataclass(frozen=True)
-class Problem:
+class KernelProblem:
     """One launch of a kernel. `scalars` maps argument names to values. `fill` maps the name of an
     input to a function that makes its contents; other inputs are random. Optional pointers that are
     not in `given` are null.
@@ -100,11 +100,11 @@ def _elementwise(
     terms: int = 1,
     each: bool = False,
     **scalars: float,
-) -> list[Problem]:
-    return [Problem({"n": n, **scalars}, fill or {}, terms=terms, each=each) for n in SIZES]
+) -> list[KernelProblem]:
+    return [KernelProblem({"n": n, **scalars}, fill or {}, terms=terms, each=each) for n in SIZES]
 
 
-def _map() -> list[Problem]:
+def _map() -> list[KernelProblem]:
     """Returns launches of the map program relu(x0 * 1.5 + x1) in postfix. Two of its eight inputs
     are given.
     """
@@ -123,13 +123,13 @@ def _map() -> list[Problem]:
     }
     given = frozenset({"x0", "x1", "consts"})
     return [
-        Problem({"nops": len(words), "nconsts": 1, "n": n}, fill, given, terms=2)
+        KernelProblem({"nops": len(words), "nconsts": 1, "n": n}, fill, given, terms=2)
         for n in (0, 1, 257, 1009)
     ]
 
 
-def _gemm() -> list[Problem]:
-    found = []
+def _gemm() -> list[KernelProblem]:
+    problems = []
     for (m, n, k), act, bias in (
         ((1, 1, 1), 0, False),
         ((17, 19, 23), 1, True),
@@ -138,20 +138,20 @@ def _gemm() -> list[Problem]:
         ((3, 4, 0), 0, True),
         ((0, 4, 3), 0, False),
     ):
-        given = frozenset({"bias"} if bias else ())
+        operands = frozenset({"bias"} if bias else ())
         plain = {"rsa": k, "csa": 1, "rsb": n, "csb": 1, "rsc": n}
         turned = {"rsa": 1, "csa": m + 1, "rsb": 1, "csb": k + 2, "rsc": n + 3}
         for strides in (plain, turned):
             scalars = {"m": m, "n": n, "k": k, **strides, "act": act}
-            found.append(Problem(scalars, given=given, terms=max(k, 1)))
-    return found
+            problems.append(KernelProblem(scalars, given=operands, terms=max(k, 1)))
+    return problems
 
 
-def _conv2d() -> list[Problem]:
+def _conv2d() -> list[KernelProblem]:
     """Returns launches of conv2d. Each row of the table in this function is one launch: (n c h w oc
     kh kw), (stride), (padding: top, left), (dilation), groups, nhwc, act, bias.
     """
-    found = []
+    problems = []
     for shape, stride, pad, dilation, groups, nhwc, act, bias in (
         ((1, 1, 1, 1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1, 0, 0, False),
         ((2, 3, 7, 9, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1, 0, 1, True),
@@ -166,29 +166,31 @@ def _conv2d() -> list[Problem]:
         scalars |= dict(sh=stride[0], sw=stride[1], ph=pad[0], pw=pad[1])
         scalars |= dict(dh=dilation[0], dw=dilation[1], groups=groups, nhwc=nhwc, act=act)
         given = frozenset({"bias"} if bias else ())
-        found.append(Problem(scalars, given=given, terms=c // groups * kh * kw))
-    return found
+        problems.append(KernelProblem(scalars, given=given, terms=c // groups * kh * kw))
+    return problems
 
 
-def _reduce(fill: Mapping[str, Filler] | None = None) -> list[Problem]:
+def _reduce(fill: Mapping[str, Filler] | None = None) -> list[KernelProblem]:
     shapes = ((1, 1, 1), (1, 1009, 1), (3, 7, 5), (4, 1, 6), (5, 64, 1), (1, 33, 129))
-    return [Problem({"outer": o, "n": n, "inner": i}, fill or {}, terms=n) for o, n, i in shapes]
+    return [
+        KernelProblem({"outer": o, "n": n, "inner": i}, fill or {}, terms=n) for o, n, i in shapes
+    ]
 
 
-def _layout(*blocks: int) -> list[Problem]:
+def _layout(*blocks: int) -> list[KernelProblem]:
     images = ((2, 5, 3, 4), (1, 1, 1, 1), (1, 16, 5, 7), (0, 3, 2, 2))
     return [
-        Problem({"n": n, "c": c, "h": h, "w": w, **({"block": block} if block else {})})
+        KernelProblem({"n": n, "c": c, "h": h, "w": w, **({"block": block} if block else {})})
         for n, c, h, w in images
         for block in blocks or (0,)
     ]
 
 
-def _strided() -> list[Problem]:
+def _strided() -> list[KernelProblem]:
     """Returns launches of a strided copy. Each row of the table in this function is one launch:
     (shape), (strides of dst), (strides of src), (offsets of dst, src), (elements of dst, src).
     """
-    found = []
+    problems = []
     for shape, dst_strides, src_strides, offsets, sizes in (
         ((1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0), (1, 1)),
         ((0, 3, 1, 5), (0, 5, 5, 1), (0, 5, 5, 1), (0, 0), (0, 0)),
@@ -219,13 +221,13 @@ def _strided() -> list[Problem]:
             ("src_stride", src_strides),
         ):
             scalars |= {f"{name}{d}": value for d, value in enumerate(values)}
-        found.append(Problem(scalars))
-    return found
+        problems.append(KernelProblem(scalars))
+    return problems
 
 
-FAMILIES: dict[str, list[Problem]] = {
-    "noop": [Problem({})],
-    "busy": [Problem({"iters": iters}) for iters in (0, 1, 1000)],
+FAMILIES: dict[str, list[KernelProblem]] = {
+    "noop": [KernelProblem({})],
+    "busy": [KernelProblem({"iters": iters}) for iters in (0, 1, 1000)],
     "copy": _elementwise({"x": _special}),
     "fill": _elementwise(a=-7),
     "vecadd": _elementwise(),
@@ -247,11 +249,11 @@ FAMILIES: dict[str, list[Problem]] = {
     "nchw_to_blocked": _layout(4, 8),
     "blocked_to_nchw": _layout(4, 8),
     "strided": _strided(),
-    "peak_fma": [Problem({"iters": iters}) for iters in (1, 9)],
+    "peak_fma": [KernelProblem({"iters": iters}) for iters in (1, 9)],
 }
 
 
-def problems(name: str) -> list[Problem]:
+def problems(name: str) -> list[KernelProblem]:
     """Returns the launches that check a kernel of the manifest. Raises KeyError if the suite has
     none for the kernel.
     """

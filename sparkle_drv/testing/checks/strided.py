@@ -69,12 +69,12 @@ def bits(x: Array) -> Array:
 @contextmanager
 def held(dev: sp.Device, *values: Array) -> Iterator[list[sp.Array]]:
     """Yields device arrays with these values, and closes them."""
-    made: list[sp.Array] = []
+    arrays: list[sp.Array] = []
     try:
-        made.extend(dev.array(x) for x in values)
-        yield made
+        arrays.extend(dev.array(x) for x in values)
+        yield arrays
     finally:
-        for x in made:
+        for x in arrays:
             x.close()
 
 
@@ -214,7 +214,7 @@ def check_what_is_refused(dev: sp.Device) -> None:
     kinds(dev)
     x = np.arange(12, dtype=np.float32)
     with held(dev, x, np.zeros_like(x)) as (src, dst):
-        for shape, given, says in (
+        for shape, options, says in (
             ((13,), {}, "dst: "),
             ((4,), {"src_strides": (4,)}, "src: "),
             ((4,), {"src_strides": (-1,), "src_offset": 2}, "src: "),
@@ -226,7 +226,7 @@ def check_what_is_refused(dev: sp.Device) -> None:
             ((4,), {"dst_offset": -1}, "dst_offset"),
         ):
             with raises(ValueError, says=says):
-                sp.ops.strided_copy(dev, dst, src, shape, **given)
+                sp.ops.strided_copy(dev, dst, src, shape, **options)
         with raises(ValueError, says="dst"):
             sp.ops.strided_copy(dev, src, src, (4,), src_offset=3)
         assert not dst.numpy().any()

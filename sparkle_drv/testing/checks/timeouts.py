@@ -34,19 +34,19 @@ def _waited(fence: sp.Fence, timeout_s: float) -> sp.FenceTimeout | None:
 
 @check("timeouts")
 def check_a_wait_times_out_and_tells_the_submission(dev: sp.Device) -> None:
-    told: list[tuple[sp.Fence, object, str]] = []
+    attempts: list[tuple[sp.Fence, object, str]] = []
 
     def attempt(busy: Busy, seconds: float) -> sp.FenceTimeout | None:
         commands = busy.commands(seconds)
         fence = queue.submit(commands)
         error = _waited(fence, 0.01)
-        told.append((fence, commands.commands[0].args[1], queue.describe(fence.value)))  # type: ignore[union-attr]
+        attempts.append((fence, commands.commands[0].args[1], queue.describe(fence.value)))  # type: ignore[union-attr]
         assert fence.wait() is fence, "it never ended"
         return error
 
     with dev.queue() as queue:
         error = _timed_out(dev, attempt)
-        fence, steps, described = told[-1]
+        fence, steps, described = attempts[-1]
         assert isinstance(error, TimeoutError)
         assert "busy_u32" in error.submission, f"it does not name the kernel: {error}"
         assert f"iters={steps}" in error.submission, f"it does not tell the arguments: {error}"

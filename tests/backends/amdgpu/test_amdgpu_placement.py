@@ -12,7 +12,7 @@ import pytest
 from emulated_cards import own_card
 
 import sparkle_drv as sp
-from sparkle_drv.testing.emulator import Gpu
+from sparkle_drv.testing.emulator import EmulatedGpu
 
 MIB = 1 << 20
 CPU_ACCESS = 1  # AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED
@@ -65,7 +65,11 @@ def test_code_that_finds_no_room_in_vram_is_in_gtt():
 
 def test_code_whose_window_is_full_is_in_gtt():
     """The kernel puts it where the CPU does not reach, which is no place for code."""
-    with own_card(visible_nbytes=MIB) as (machine, dev), machine.open() as node, Gpu(node) as gpu:
+    with (
+        own_card(visible_nbytes=MIB) as (machine, dev),
+        machine.open() as node,
+        EmulatedGpu(node) as gpu,
+    ):
         gpu.buffer(MIB, flags=CPU_ACCESS, domain="vram")
         assert computes(dev)
         assert machine.dispatches() == (0, 1)

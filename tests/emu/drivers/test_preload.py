@@ -20,9 +20,9 @@ SEE = ("ls", "/dev/dri")
 PROGRAM = """
 import os
 import time
-from sparkle_drv.amd.kmd.raw import IoctlError, Node, linux, open_path
+from sparkle_drv.amd.kmd.raw import DrmNode, IoctlError, linux, open_path
 from sparkle_drv.amd.kmd.gpu import Gpu
-gpu = Gpu(Node(linux(), open_path("/dev/dri/renderD128")))
+gpu = Gpu(DrmNode(linux(), open_path("/dev/dri/renderD128")))
 job = gpu.submit("compute", {dwords})
 {then}
 """

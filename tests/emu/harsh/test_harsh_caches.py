@@ -28,7 +28,7 @@ from cachekit import (
 from ioctls import await_word, store
 
 from sparkle_drv.amd.kmd.raw import lib
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 pytestmark = pytest.mark.parametrize("chip", CHIPS)
 
@@ -227,8 +227,8 @@ def test_c8_the_gl2_of_another_card(chip, actions):
         Machine([chip, "gfx1102"], job_limit_s=5) as machine,
         machine.open() as node,
         machine.open(1) as far,
-        Gpu(node) as here,
-        Gpu(far) as there,
+        EmulatedGpu(node) as here,
+        EmulatedGpu(far) as there,
     ):
         rig = SimpleNamespace(gfx=10 if chip == "gfx1036" else 11, buffer=here.buffer)
         x, out, program = here.buffer(4096), here.buffer(4096, rights=UC), code(rig, LOAD)

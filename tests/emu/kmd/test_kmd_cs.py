@@ -12,7 +12,7 @@ import threading
 import pytest
 from ioctls import Syncobj, address, await_word, refused, soon, store, wait_cs
 
-from sparkle_drv.testing.emulator import IP, NOP, Gpu, Job, Machine, ffi
+from sparkle_drv.testing.emulator import IP, NOP, EmulatedGpu, Job, Machine, ffi
 
 IB, FENCE, DEPENDENCIES, IN, OUT, BOS, SCHEDULED, WAIT, SIGNAL = range(1, 10)
 
@@ -313,7 +313,7 @@ def test_implicit_sync_is_only_for_others(machine, gpu):
     """Another open's job on a shared BO is waited for, one's own is not."""
     shared = gpu.buffer(4096, rights="rwu")
     prime = gpu.node.call("PRIME_HANDLE_TO_FD", "struct drm_prime_handle", handle=shared.handle)
-    with machine.open(0) as node, Gpu(node) as other:
+    with machine.open(0) as node, EmulatedGpu(node) as other:
         got = node.call("PRIME_FD_TO_HANDLE", "struct drm_prime_handle", fd=prime.fd)
         theirs = other.buffer(4096)
         theirs.handle, own = got.handle, theirs.handle
@@ -334,7 +334,7 @@ def test_implicit_sync_is_only_for_others(machine, gpu):
 
 def test_random_delays_show_that_completion_is_later():
     with Machine(["gfx1036"], delay_s=0.05, seed=3) as machine, machine.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         out = gpu.buffer(4096)
         early = 0
         for value in range(1, 6):

@@ -10,7 +10,7 @@ import errno
 import pytest
 from ioctls import address, create, ctx, refused, state, store
 
-from sparkle_drv.testing.emulator import Gpu, Job, Machine, ffi
+from sparkle_drv.testing.emulator import EmulatedGpu, Job, Machine, ffi
 
 
 @pytest.mark.parametrize("priority", [-2048, -1023, -512, 0, 77, 2**31 - 1])
@@ -55,7 +55,7 @@ def test_stable_pstates(gpu):
 
 
 def test_jobs_of_a_freed_context_run_to_their_end(machine, node):
-    gpu = Gpu(node)
+    gpu = EmulatedGpu(node)
     out = gpu.buffer(4096)
     machine.hold_jobs()
     gpu.submit("compute", store(out, 3), bos=[out])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ioctls import address, leaks
 from sparkle_drv._native import lib
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine, ffi
 
 REQUESTS = sorted(getattr(lib, name) for name in dir(lib) if name.startswith("DRM_IOCTL_"))
 # Write where their second or first word points to.
@@ -57,7 +57,7 @@ def argument(words, arena, pointers):
 def test_any_arguments(calls, memory):
     with Machine(["gfx1036"], job_limit_s=0.01) as machine:
         node = machine.open()
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         arena = ffi.new("uint64_t[262144]", memory)
         for request, words, pointers in calls:
             arg = argument(words, arena, pointers)
@@ -80,7 +80,7 @@ def test_any_arguments(calls, memory):
 def test_any_chunks(chunks):
     with Machine(["gfx1100"], job_limit_s=0.01) as machine:
         node = machine.open()
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         ib = gpu.buffer(4096, flags=0x40)
         good = ffi.new("struct drm_amdgpu_cs_chunk_ib *")
         good.va_start, good.ib_bytes, good.ip_type = ib.va, 32, 1
@@ -106,7 +106,7 @@ def test_any_chunks(chunks):
 def test_mappings_agree_with_a_plain_table(steps):
     """MAP, UNMAP, CLEAR and REPLACE of pages against a dict: page -> page of the BO."""
     base, page = 0x1000000, 4096
-    with Machine(["gfx1036"]) as machine, machine.open() as node, Gpu(node) as gpu:
+    with Machine(["gfx1036"]) as machine, machine.open() as node, EmulatedGpu(node) as gpu:
         bo = gpu.buffer(8 * page, va=0x7000000)
         gpu.va("UNMAP", bo, va=0x7000000, nbytes=8 * page)
         table, starts = {}, {}

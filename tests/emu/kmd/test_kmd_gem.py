@@ -13,7 +13,7 @@ import os
 import pytest
 from ioctls import PAGE, address, close, create, refused, soon, store, va
 
-from sparkle_drv.testing.emulator import BufferObject, Gpu, Machine, ffi, lib
+from sparkle_drv.testing.emulator import BufferObject, EmulatedGpu, Machine, ffi, lib
 
 VRAM, GTT, CPU = 4, 2, 1
 MIB = 1 << 20
@@ -278,7 +278,7 @@ def test_a_userptr_on_pages_that_may_not_be_written(gpu, bad):
 def test_no_leniency_lets_a_job_touch_an_unlisted_userptr():
     """Its pages were not looked at: here they are not even there."""
     with Machine(["gfx1100"], lenient=["unlisted"]) as machine, machine.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         buffer = as_buffer(gpu, userptr(node, 0x10000))
         with pytest.raises(OSError, match="unlisted"):
             gpu.wait(gpu.submit("compute", store(buffer, 1)))
@@ -344,7 +344,7 @@ def test_placement_can_be_changed(node):
 
 
 def test_closing_a_handle_leaves_jobs_alone(machine, node):
-    with Gpu(node) as gpu:
+    with EmulatedGpu(node) as gpu:
         out, seen = gpu.buffer(PAGE), gpu.buffer(PAGE)
         machine.hold_jobs()
         job = gpu.submit("compute", store(out, 1) + store(seen, 2), bos=[out, seen])

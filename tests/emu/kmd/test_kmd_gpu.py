@@ -1,4 +1,4 @@
-"""The helper that other tests of the emulator stand on: Machine, Node, Gpu.
+"""The helper that other tests of the emulator stand on: Machine, EmulatedNode, EmulatedGpu.
 
 When this fails, every other test of the emulator may fail for a reason of its equipment.
 """
@@ -10,7 +10,7 @@ import pytest
 from ioctls import await_word, store
 
 from sparkle_drv.testing.emulated_options import FAULT_KINDS, LENIENT, RECOVERY, words
-from sparkle_drv.testing.emulator import Gpu, Machine, lib
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine, lib
 
 
 def test_a_job_writes_memory(gpu):
@@ -24,7 +24,7 @@ def test_a_job_writes_memory(gpu):
 @pytest.mark.parametrize("ip", ["gfx", "compute"])
 @pytest.mark.parametrize("card", [0, 1])
 def test_every_card_and_ring_runs(machine, ip, card):
-    with machine.open(card) as node, Gpu(node) as gpu:
+    with machine.open(card) as node, EmulatedGpu(node) as gpu:
         out = gpu.buffer(4096, domain="vram")
         gpu.wait(gpu.submit(ip, store(out, 7, 8), bos=[out]))
         assert out.words(0, 3) == [0, 0, 7]
@@ -62,7 +62,7 @@ def test_an_unlisted_buffer_is_a_fault(machine, gpu):
 
 def test_lenient_allows_unlisted_buffers():
     with Machine(["gfx1036"], lenient=["unlisted"]) as machine, machine.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         out = gpu.buffer(4096)
         gpu.wait(gpu.submit("compute", store(out, 42)))
         assert out.words() == [42]
@@ -70,7 +70,7 @@ def test_lenient_allows_unlisted_buffers():
 
 def test_a_job_that_never_ends_is_timed_out():
     with Machine(["gfx1100"], job_limit_s=0.05) as machine, machine.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         out = gpu.buffer(4096)
         with pytest.raises(OSError, match="ETIME"):
             gpu.wait(gpu.submit("compute", await_word(out, 1), bos=[out]))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 from ioctls import address, create, ctx, refused, va
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine, ffi
 
 WHOLE = 448  # bytes of DEV_INFO as of KMS 3.64
 
@@ -144,7 +144,7 @@ def test_addresses(minor, low, high):
 
 @pytest.mark.parametrize("minor", [42, 54, 64])
 def test_chunks_and_ioctls_that_no_such_kernel_has(minor):
-    with kernel(minor) as node, Gpu(node):
+    with kernel(minor) as node, EmulatedGpu(node):
         for request in (0xC0486456, 0xC0306457, 0xC0306458, 0xC0106459):  # USERQ*, LIST_HANDLES
             assert node.raw(request, ffi.new("char[256]")) == -errno.EINVAL
         assert node.version()[2] == minor

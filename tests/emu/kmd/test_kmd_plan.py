@@ -11,7 +11,7 @@ from ioctls import leaks
 from sparkle_drv._emu import ffi, lib
 
 from sparkle_drv.testing.emulated_faults import apply, happened
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 from sparkle_drv.testing.faults import CALLS, Fault, Schedule
 
 WRITE_DATA = [0xC0033700, 0x00100500]
@@ -58,7 +58,7 @@ def test_every_kind_of_call(machine, gpu, call):
             store(gpu, out, 1)
         finally:
             other.close()
-        Gpu(gpu.node)
+        EmulatedGpu(gpu.node)
 
     with pytest.raises(OSError, match="EACCES"):
         one_of_each()

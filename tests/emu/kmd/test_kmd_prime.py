@@ -14,7 +14,7 @@ import socket
 import pytest
 from ioctls import PAGE, address, close, create, refused, store, va
 
-from sparkle_drv.testing.emulator import Gpu, ffi, lib
+from sparkle_drv.testing.emulator import EmulatedGpu, ffi, lib
 
 CLOEXEC, RDWR = 0x80000, 2
 
@@ -93,7 +93,7 @@ def test_two_cards_share_memory_through_gtt(machine, node, gpu):
     out = gpu.buffer(PAGE, domain="vram")
     fd = export(node, out.handle)
     before = node.info("MEMORY", "struct drm_amdgpu_memory_info").vram.heap_usage
-    with machine.open(1) as other, Gpu(other) as second:
+    with machine.open(1) as other, EmulatedGpu(other) as second:
         theirs = second.buffer(PAGE)
         mine, theirs.handle = theirs.handle, take(other, fd)
         theirs.va = 0x7000000

@@ -23,7 +23,7 @@ from ioctls import (
     wait_cs,
 )
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine, ffi
 
 RESET, LOST, GUILTY = 1, 2, 4
 
@@ -48,7 +48,7 @@ def lost_counter(gpu):
 
 
 def test_a_hang_makes_its_context_guilty(machine, gpu, out):
-    with Gpu(gpu.node) as bystander:
+    with EmulatedGpu(gpu.node) as bystander:
         machine.hang_next_job()
         first = gpu.submit("compute", store(out, 1))
         second = gpu.submit("compute", store(out, 2))
@@ -74,7 +74,7 @@ def test_a_hang_makes_its_context_guilty(machine, gpu, out):
         assert out.words() == [5]
         assert machine.fault().kind == "timeout"
         assert beside.seq == 1
-    with Gpu(gpu.node) as fresh:
+    with EmulatedGpu(gpu.node) as fresh:
         assert state(fresh) == 0
         fresh.wait(fresh.submit("compute", store(out, 6)))
 
@@ -104,7 +104,7 @@ def test_lost_vram_is_garbage_and_gtt_is_not(machine, gpu, out):
     kept = gpu.buffer(PAGE)
     out.write([7])
     kept.write([7])
-    with Gpu(gpu.node) as bystander:
+    with EmulatedGpu(gpu.node) as bystander:
         machine.hang_next_job(recovery="vram_lost")
         with refused(errno.ETIME):
             wait_cs(gpu, gpu.submit("compute", store(out, 1)), soon())
@@ -149,7 +149,7 @@ def test_a_page_fault_ends_the_job_and_is_told(machine, gpu, out):
 @pytest.mark.parametrize("recovery", ["soft", "full", "vram_lost"])
 def test_the_recovery_of_all_failures_can_be_chosen(recovery):
     with Machine(["gfx1100"], recovery=recovery) as made, made.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         error = errno.ENODATA if recovery == "soft" else errno.ETIME
         with refused(error):
             wait_cs(gpu, gpu.submit("compute", [0xC0003300, 0]), soon())
@@ -191,7 +191,7 @@ def test_an_unplugged_card_is_enodev_for_all(machine, gpu, out):
 def test_closing_the_machine_stops_a_hung_job():
     machine = Machine(["gfx1036"], job_limit_s=1000)
     node = machine.open()
-    gpu = Gpu(node)
+    gpu = EmulatedGpu(node)
     out = gpu.buffer(PAGE)
     gpu.submit("compute", await_word(out, 1), bos=[out])
     machine.hang_next_job()

@@ -97,7 +97,7 @@ def test_injected_errors_come_in_order_and_only_to_their_ioctl(machine, node):
 
 def test_what_goes_through_the_seam_is_counted():
     with emulator.Machine(["gfx1100"]) as machine, machine.open() as node:
-        gpu = emulator.Gpu(node)
+        gpu = emulator.EmulatedGpu(node)
         before = emulator.seam()
         node.call("GET_CAP", "struct drm_get_cap", capability=0x13)
         asked = emulator.seam().since(before)

@@ -13,7 +13,7 @@ import pytest
 from ioctls import refused, soon, store, wait_cs
 
 from sparkle_drv.testing.emulated_dispatch import launch
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 COMPUTE = 1  # AMDGPU_HW_IP_COMPUTE
 ENDPGM = 0xBFB00000
@@ -63,14 +63,14 @@ def dying():
 
 def test_a_ring_is_dead_after_a_reset_that_succeeded(dying):
     machine, node = dying
-    with Gpu(node) as gpu:
+    with EmulatedGpu(node) as gpu:
         out = gpu.buffer(4096)
         gpu.wait(gpu.submit("compute", store(out, 1), bos=[out]))
         machine.hang_next_job()
         stuck = gpu.submit("compute", store(out, 2), bos=[out])
         with refused(errno.ETIME):
             wait_cs(gpu, stuck, soon())
-    with Gpu(node) as gpu:  # as a driver does that takes the reset at its word
+    with EmulatedGpu(node) as gpu:  # as a driver does that takes the reset at its word
         with pytest.raises(OSError, match="ring 0 is dead since a reset") as caught:
             gpu.wait(gpu.submit("compute", store(out, 3), bos=[out]))
         assert caught.value.errno == errno.ETIME
@@ -80,7 +80,7 @@ def test_a_ring_is_dead_after_a_reset_that_succeeded(dying):
 def test_what_hangs_on_a_dead_ring_sends_the_next_job_to_another(dying):
     machine, node = dying
     machine.reset()
-    with Gpu(node) as one, Gpu(node) as other:
+    with EmulatedGpu(node) as one, EmulatedGpu(node) as other:
         out = one.buffer(4096)
         one.submit("compute", store(out, 1), bos=[out])
         other.wait(other.submit("compute", store(out, 2), bos=[out], ring=1))
@@ -91,7 +91,7 @@ def test_what_hangs_on_a_dead_ring_sends_the_next_job_to_another(dying):
 
 def run(machine, node, domain):
     """One wave of nothing, whose code is in this heap."""
-    with Gpu(node) as gpu:
+    with EmulatedGpu(node) as gpu:
         code = gpu.buffer(4096, domain=domain, rights="rx")
         code.write([ENDPGM] * 64)
         before = machine.lane_ops()

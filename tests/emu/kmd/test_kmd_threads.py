@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ioctls import FOREVER, Syncobj, await_word, create, store, wait_cs
 
-from sparkle_drv.testing.emulator import Gpu, Machine, ffi, lib
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine, ffi, lib
 
 
 def work(node, rounds):
     """Buffers, jobs and waits of one thread on a context of its own."""
-    with Gpu(node) as gpu:
+    with EmulatedGpu(node) as gpu:
         for value in range(1, 20):
             out = gpu.buffer(4096)
             ring = value % 4
@@ -123,7 +123,7 @@ def test_a_childs_descriptor_keeps_the_node_open(machine):
 def test_closing_the_machine_wakes_who_waits():
     machine = Machine(["gfx1036"])
     node = machine.open()
-    gpu = Gpu(node)
+    gpu = EmulatedGpu(node)
     out = gpu.buffer(4096)
     job = gpu.submit("compute", await_word(out, 1), bos=[out])
     sync = Syncobj(node)
@@ -152,8 +152,8 @@ def test_closing_the_machine_wakes_who_waits():
 
 NO_MEMORY = """
 import resource
-from sparkle_drv.testing.emulator import Gpu, Machine
-with Machine() as machine, machine.open() as node, Gpu(node) as gpu:
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
+with Machine() as machine, machine.open() as node, EmulatedGpu(node) as gpu:
     ib = gpu.buffer(4096)
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()

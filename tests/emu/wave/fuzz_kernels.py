@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sparkle_drv.testing.emulated_kernels import Kernels
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulated_kernels import CardKernels
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
 CHIPS = ("gfx1036", "gfx1100")
@@ -210,7 +210,11 @@ def batch(seed: int, count: int, chip: str, level: int, wave: int) -> list[str]:
     with tempfile.TemporaryDirectory() as name, Machine([chip], job_limit_s=10) as machine:
         host, code = compile_both(Path(name), source(seed, count), chip, level, wave)
         library = ctypes.CDLL(str(host))
-        with machine.open() as node, Gpu(node) as gpu, Kernels(gpu, chip, code) as kernels:
+        with (
+            machine.open() as node,
+            EmulatedGpu(node) as gpu,
+            CardKernels(gpu, chip, code) as kernels,
+        ):
             source_, sink = gpu.buffer(given.nbytes), gpu.buffer(given.nbytes)
             source_.map[: given.nbytes] = given.tobytes()
             for n in range(count):

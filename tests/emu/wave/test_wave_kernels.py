@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from wavekit import HERE
 
-from sparkle_drv.testing.emulated_kernels import Kernels
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulated_kernels import CardKernels
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 CHIPS = ["gfx1036", "gfx1100"]
 N = 500  # no multiple of a group
@@ -42,7 +42,7 @@ def host(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=CHIPS)
 def card(request):
-    with Machine([request.param]) as machine, machine.open() as node, Gpu(node) as gpu:
+    with Machine([request.param]) as machine, machine.open() as node, EmulatedGpu(node) as gpu:
         yield request.param, gpu
 
 
@@ -95,7 +95,7 @@ def results(card, host, name, inputs, outputs, build="lanes"):
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in [*inputs, *want]]
     getattr(host, name)(*pointers, ctypes.c_int(count))
     buffers = [gpu.buffer(array.nbytes) for array in [*inputs, *want]]
-    with Kernels(gpu, chip, HERE / "kernels" / f"{build}.{chip}.hsaco") as kernels:
+    with CardKernels(gpu, chip, HERE / "kernels" / f"{build}.{chip}.hsaco") as kernels:
         try:
             for array, buffer in zip(inputs, buffers, strict=False):
                 buffer.map[: array.nbytes] = array.tobytes()
@@ -163,7 +163,7 @@ def run_group_kernel(card, name, inputs, outputs, groups, *args):
     chip, gpu = card
     arrays = [*inputs, *outputs]
     buffers = [gpu.buffer(array.nbytes) for array in arrays]
-    with Kernels(gpu, chip, HERE / "kernels" / f"groups.{chip}.hsaco") as kernels:
+    with CardKernels(gpu, chip, HERE / "kernels" / f"groups.{chip}.hsaco") as kernels:
         try:
             for array, buffer in zip(arrays, buffers, strict=True):
                 buffer.map[: array.nbytes] = array.tobytes()

@@ -19,7 +19,7 @@ from wavekit import GFX, float_mode
 from sparkle_drv.amd.isa.assembly import assemble
 from sparkle_drv.lowlevel import pm4
 from sparkle_drv.testing.emulated_dispatch import launch
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 PAGE, LANES = 4096, 32
 POISON = 0xFFAB5EED  # SP_POISON of native/emu/memory/vm.h
@@ -264,7 +264,7 @@ def test_scratch_by_a_descriptor():
     load = "buffer_load_b32 v2, off, s[16:19], 0 offset:{}\ns_waitcnt vmcnt(0)\n"
     add = "v_add_nc_u32 v3, v2, v1\n"
     with Machine(["gfx1036"]) as machine, machine.open() as node:
-        bench = Bench("gfx1036", Gpu(node))
+        bench = Bench("gfx1036", EmulatedGpu(node))
         bench.run(f"{rsrc}{load.format(8)}{add}global_store_b32 v1, v3, s[0:1]")
         np.testing.assert_array_equal(bench.out.words(0, LANES), 8 * np.arange(LANES))
         why = rf"which buffer_load_b32 at pc 0x\w+ loaded from scratch {UNWRITTEN}"
@@ -357,7 +357,7 @@ def test_copies_of_poison_are_poison(bench):
 def test_new_vram_is_what_its_kernel_leaves_there(kms_minor, flags, word):
     """Linux clears all of it from 6.11 on, before that what asks for it."""
     with Machine(["gfx1100"], kms_minor=kms_minor) as machine, machine.open() as node:
-        gpu = Gpu(node)
+        gpu = EmulatedGpu(node)
         for domain, expected in (("vram", word), ("gtt", 0)):
             made = gpu.create(3 * PAGE, domain, flags)
             assert set(made.words(0, 3 * PAGE // 4)) == {expected}
@@ -367,7 +367,7 @@ def test_new_vram_is_what_its_kernel_leaves_there(kms_minor, flags, word):
 
 def test_a_lenient_machine_reads_zeros():
     with Machine(["gfx1100"], lenient=["uninitialised"]) as machine, machine.open() as node:
-        bench = Bench("gfx1100", Gpu(node))
+        bench = Bench("gfx1100", EmulatedGpu(node))
         bench.run(
             f"{LOADED}ds_load_b32 v4, v1\ns_waitcnt lgkmcnt(0)\nv_add_nc_u32 v3, v2, v4\n"
             "s_cbranch_scc1 2\nglobal_store_b32 v1, v3, s[0:1] offset:4"
@@ -405,7 +405,7 @@ class TestDealloc:
 
     def test_it_can_be_let_pass(self):
         with Machine(["gfx1100"], lenient=["dealloc"]) as machine, machine.open() as node:
-            Bench("gfx1100", Gpu(node)).run(f"scratch_store_b32 off, v1, off\n{DEALLOC}")
+            Bench("gfx1100", EmulatedGpu(node)).run(f"scratch_store_b32 off, v1, off\n{DEALLOC}")
 
 
 def test_code_that_nobody_has_written(bench):

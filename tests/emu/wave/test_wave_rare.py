@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from wavekit import INTS, asm, run_lanes, run_lines
 
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 L = np.arange(32, dtype=np.uint32)
 
@@ -266,6 +266,6 @@ def test_a_reserved_lane_pattern(gpu):
     with (
         Machine(["gfx1100"], lenient=["reserved"]) as made,
         made.open() as node,
-        Gpu(node) as other,
+        EmulatedGpu(node) as other,
     ):
         np.testing.assert_array_equal(run_lanes(other, "gfx1100", body, [L])[0], L & 16)

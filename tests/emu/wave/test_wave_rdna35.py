@@ -12,7 +12,7 @@ import pytest
 from wavekit import asm, run_lanes
 
 from sparkle_drv.amd.isa.assembly import assemble
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 L = np.arange(32, dtype=np.uint32)
 
@@ -22,7 +22,7 @@ def gfx1150():
     with (
         Machine(["gfx1150"], job_limit_s=5) as machine,
         machine.open() as node,
-        Gpu(node) as gpu,
+        EmulatedGpu(node) as gpu,
     ):
         yield gpu
 
@@ -145,7 +145,11 @@ def scalar_dpp() -> str:
 
 @pytest.fixture
 def gfx1100():
-    with Machine(["gfx1100"], job_limit_s=5) as machine, machine.open() as node, Gpu(node) as gpu:
+    with (
+        Machine(["gfx1100"], job_limit_s=5) as machine,
+        machine.open() as node,
+        EmulatedGpu(node) as gpu,
+    ):
         yield gpu
 
 

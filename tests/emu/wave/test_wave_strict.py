@@ -11,7 +11,7 @@ from wavekit import GFX, asm, float_mode, run_lanes
 
 from sparkle_drv.amd.isa.assembly import assemble
 from sparkle_drv.testing import emulated_dispatch
-from sparkle_drv.testing.emulator import Gpu, Machine
+from sparkle_drv.testing.emulator import EmulatedGpu, Machine
 
 A = np.arange(32, dtype=np.uint32)
 
@@ -143,7 +143,7 @@ def test_lenient_machine_reads_zeros():
     with (
         Machine(["gfx1100"], lenient=["uninitialised"]) as machine,
         machine.open() as node,
-        Gpu(node) as gpu,
+        EmulatedGpu(node) as gpu,
     ):
         body = "v_add_nc_u32 v10, s25, v7\nds_read_b32 v11, v20\ns_waitcnt lgkmcnt(0)"
         sums, shared, *_ = run_lanes(gpu, "gfx1100", body, [A], lds=512)
@@ -309,7 +309,11 @@ def test_an_undefined_half_that_is_shifted_into_the_low_one(card):
 
 
 def test_endless_loop_meets_the_job_limit():
-    with Machine(["gfx1036"], job_limit_s=0.2) as machine, machine.open() as node, Gpu(node) as gpu:
+    with (
+        Machine(["gfx1036"], job_limit_s=0.2) as machine,
+        machine.open() as node,
+        EmulatedGpu(node) as gpu,
+    ):
         with pytest.raises(OSError, match="timeout"):
             run_lanes(gpu, "gfx1036", "s_branch 0xffff", [A])
         assert machine.fault().kind == "timeout"
@@ -445,7 +449,7 @@ def test_threads_of_the_host_give_the_same(warm):
     global_atomic_add v3, v4, s[0:1]
     s_endpgm
     """
-    with Machine([chip], threads=2) as machine, machine.open() as node, Gpu(node) as gpu:
+    with Machine([chip], threads=2) as machine, machine.open() as node, EmulatedGpu(node) as gpu:
         out = launch(gpu, chip, text, rsrc2=1 << 7, groups=(60, 1, 1), out_nbytes=8192)
     assert out[0] == 60 * 32
     np.testing.assert_array_equal(out[1 : 60 * 32 + 1], np.arange(60 * 32))

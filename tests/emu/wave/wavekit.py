@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sparkle_drv.testing.emulated_dispatch import launch
-from sparkle_drv.testing.emulator import Gpu
+from sparkle_drv.testing.emulator import EmulatedGpu
 
 HERE = Path(__file__).parent
 GFX = {"gfx1036": 10, "gfx1100": 11}
@@ -100,7 +100,7 @@ s_endpgm
 
 
 def run_lanes(
-    gpu: Gpu,
+    gpu: EmulatedGpu,
     chip: str,
     body: str,
     inputs: list[np.ndarray],

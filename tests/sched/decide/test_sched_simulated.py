@@ -9,7 +9,7 @@ import threading
 from statistics import mean
 
 import pytest
-from _inside.juggler import OP, PROBES, Caller
+from _inside.juggler import OP, PROBES, ProductCaller
 
 from sparkle_drv.testing import simulated as sim
 
@@ -18,7 +18,7 @@ MACHINES = 60
 
 @pytest.fixture(scope="module")
 def callers():
-    return [Caller(seed) for seed in range(MACHINES)]
+    return [ProductCaller(seed) for seed in range(MACHINES)]
 
 
 def test_every_machine_has_a_crossover():
@@ -50,7 +50,7 @@ def test_the_simulation_is_one_of_its_seed():
 def test_calls_are_those_of_their_seed():
     told = []
     for _ in range(2):
-        caller = Caller(5)
+        caller = ProductCaller(5)
         told.append((caller.regret(5), caller.faster_than_one(5), caller.slow_down(3.0, calls=3)))
     assert told[0] == told[1]
 

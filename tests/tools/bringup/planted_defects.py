@@ -58,7 +58,7 @@ class Planted:
     @property
     def breaks(self) -> frozenset[str]:
         """The names of the options and machine parts that the defect changes."""
-        return frozenset((*self.options, *(one.what for one in self.does)))
+        return frozenset((*self.options, *(change.what for change in self.does)))
 
     def machine(self, chip: str = "gfx1100") -> Machine:
         """Returns a machine whose card 0 has the defect."""
@@ -78,11 +78,11 @@ def machine(chip: str, *defects: Planted) -> Machine:
         )
     for defect in defects:
         options |= defect.options
-    made = Machine([chip], **options)
+    broken_machine = Machine([chip], **options)
     for defect in defects:
-        for one in defect.does:
-            one.do(made)
-    return made
+        for change in defect.does:
+            change.do(broken_machine)
+    return broken_machine
 
 
 def _flaw(name: str, a: int = 0, b: int = 0) -> Break:
@@ -203,4 +203,4 @@ _ALL = (
     Planted("no-recovery", "reset-canary", "did not come back", (_flaw("recovery"),)),
 )  # fmt: skip
 
-PLANTED: dict[str, Planted] = {one.name: one for one in _ALL}
+PLANTED: dict[str, Planted] = {planted.name: planted for planted in _ALL}
