@@ -396,7 +396,7 @@ class Lanes(Protocol):
     clock jumps to its next event only when all lanes wait.
 
     >>> abilities.members(base.Lanes)
-    ['enter', 'here', 'leave', 'waits', 'wakes', 'outlives', 'waker']
+    ['enter', 'attach', 'leave', 'waits', 'wakes', 'outlives', 'waker']
     """
 
     def enter(self, n: int = 1) -> None:

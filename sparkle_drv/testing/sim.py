@@ -38,7 +38,7 @@ from sparkle_drv.fork_lock import fork_lock
 from sparkle_drv.types import DeviceInfo, Found, Memory
 
 from .faults import MASK, NO_RECOVERY, Schedule
-from .sim_clock import Clock, Event
+from .sim_clock import Clock, SimEvent
 from .sim_faults import Faulty
 from .sim_time import Costed, Meter, VirtualTimeline, WrittenRange
 from .simulated import SimDevice, SimMachine, machine
@@ -390,8 +390,8 @@ class SimBackend:
         return value, kept
 
     @staticmethod
-    def _lasts(seconds: float) -> Callable[[float], Event]:
-        return lambda begin_s: Event(begin_s + seconds)
+    def _lasts(seconds: float) -> Callable[[float], SimEvent]:
+        return lambda begin_s: SimEvent(begin_s + seconds)
 
     def _called(self, kind: str) -> int:
         """Counts a submitting call. Returns the errno with which the call fails, or 0. EINTR also
@@ -417,7 +417,7 @@ class SimBackend:
                 if value > 0:
                     with self.machine.clock.lock:
                         queue.hung = queue.hung or (value if never else 0)
-                        ends = (lambda begin_s: Event()) if never else self._lasts(0.0)
+                        ends = (lambda begin_s: SimEvent()) if never else self._lasts(0.0)
                         queue.time.runs(value, self.clock(), ends)
                 if value > 0 and not never:
                     queue.failed[value] = (errno.EIO, f"simulated {faults[ended]}")
@@ -437,11 +437,11 @@ class SimBackend:
                     self._corrupt(queue, regions, before, corrupt.parameters)
         return value
 
-    def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[Event], float]:
+    def _took(self, parts: list[tuple[int, bytes]]) -> tuple[list[SimEvent], float]:
         """Returns the events that the submission waits for, and the seconds that its command
         records take after these events.
         """
-        after, seconds = list[Event](), 0.0
+        after, seconds = list[SimEvent](), 0.0
         for kind, record in parts:
             if kind == records.DISPATCH:
                 seconds += self._meter.dispatch_s(record)

@@ -28,7 +28,7 @@ STALL_S = 2.0
 a sleeping lane holds. Time passes although that lane runs; another run may give another order."""
 
 
-class Event:
+class SimEvent:
     """An event that happens once, at `at_s` of the clock. `at_s` is None while the time
     is unknown.
     """
@@ -73,7 +73,7 @@ class Clock:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.lock = fork_lock()
-        """Held while an Event changes."""
+        """Held while a SimEvent changes."""
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._here = threading.local()
@@ -150,10 +150,10 @@ class Clock:
             if not self._due and not self._running:  # no other thread uses the clock
                 self.now_s = end_s
                 return end_s
-        self.sleep(Event(end_s))
+        self.sleep(SimEvent(end_s))
         return end_s
 
-    def past(self, event: Event) -> bool:
+    def past(self, event: SimEvent) -> bool:
         """Returns whether the event has happened. While lanes run, it has happened when the clock
         has reached the event's time. Without lanes no thread moves the clock on, so an event counts
         as past as soon as its time is known.
@@ -164,7 +164,7 @@ class Clock:
             self.sleep(event, 0.0)
         return event.at_s is not None and (not laned or event.at_s <= self.now_s)
 
-    def sleep(self, event: Event, timeout_s: float = math.inf) -> bool:
+    def sleep(self, event: SimEvent, timeout_s: float = math.inf) -> bool:
         """Waits for an event. Returns False if it has not happened within `timeout_s`
         real seconds.
         """
@@ -221,7 +221,7 @@ class SimWaker:
     """Lets one thread wait until another thread calls `set`, or until a given time."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._event = clock, Event()
+        self._clock, self._event = clock, SimEvent()
 
     def set(self) -> None:
         """Makes `wait` return now. A later call of `wait` returns at once."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sparkle_drv.mesh.links.network import Network, Port
 
-from .sim_clock import Clock, Event
+from .sim_clock import Clock, SimEvent
 from .simulated import Rate, SimDevice, SimMachine
 
 Pair = tuple[str, str]
@@ -83,7 +83,7 @@ class _SimTransfer:
     left: float
     link: SimLink
     ports: tuple[tuple[str, str], ...]
-    ended: Event
+    ended: SimEvent
     rate: float = 0.0
 
 
@@ -105,7 +105,7 @@ class Fabric:
         self._since_s = 0.0
         self._turn = 0  # how often the rates have changed
 
-    def carry(self, pair: Pair, nbytes: int, begin_s: float, factor: float = 1.0) -> Event:
+    def carry(self, pair: Pair, nbytes: int, begin_s: float, factor: float = 1.0) -> SimEvent:
         """Starts a transfer at `begin_s` that takes `factor` times as long as usual. Returns the
         event of its end. The caller holds the clock's lock.
         """
@@ -113,7 +113,7 @@ class Fabric:
         ends = ((source, "send"), (source, "both"), (to, "receive"), (to, "both"))
         ports = tuple(end for end in ends if end in self.rates)
         key = source, to, link.transfers
-        flow = _SimTransfer(key, nbytes * factor, link, ports, Event())
+        flow = _SimTransfer(key, nbytes * factor, link, ports, SimEvent())
         self.clock.at(begin_s + link.latency_s * factor, lambda: self._joins(flow))
         return flow.ended
 

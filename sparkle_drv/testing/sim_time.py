@@ -18,7 +18,7 @@ from sparkle_drv._native import ffi, lib
 from sparkle_drv.core.abi import records
 from sparkle_drv.core.abi.signature import SCALARS
 
-from .sim_clock import Event
+from .sim_clock import SimEvent
 from .simulated import SimMachine
 
 KEPT = 4096
@@ -98,7 +98,7 @@ class Costed:
 class SubmissionTimes:
     """When a submission begins and ends."""
 
-    end: Event
+    end: SimEvent
     begin_s: float = 0.0
 
 
@@ -108,17 +108,17 @@ class VirtualTimeline:
     holds the clock's lock.
     """
 
-    busy: Event = field(default_factory=lambda: Event(0.0))
+    busy: SimEvent = field(default_factory=lambda: SimEvent(0.0))
     """End of the last one."""
     spans: OrderedDict[int, SubmissionTimes] = field(default_factory=OrderedDict)
 
-    def end(self, value: int) -> Event:
+    def end(self, value: int) -> SimEvent:
         """Returns the event at which the submission of `value` ends.
 
         The time of the event is 0 if the timeline no longer has this submission, or never had it.
         """
         span = self.spans.get(value)
-        return Event(0.0) if span is None else span.end
+        return SimEvent(0.0) if span is None else span.end
 
     def times(self, value: int) -> tuple[float, float] | None:
         """Returns (begin, end) of a submission, or None if they are unknown."""
@@ -128,21 +128,25 @@ class VirtualTimeline:
         return span.begin_s, span.end.at_s
 
     def took(
-        self, value: int, start_s: float, seconds: float, after: Sequence[Event] = ()
-    ) -> Event:
+        self, value: int, start_s: float, seconds: float, after: Sequence[SimEvent] = ()
+    ) -> SimEvent:
         """Adds a submission of `seconds`. It begins at `start_s` at the earliest, after all earlier
         submissions and the events `after`. Returns the event of its end.
         """
-        return self.runs(value, start_s, lambda begin_s: Event(begin_s + seconds), after)
+        return self.runs(value, start_s, lambda begin_s: SimEvent(begin_s + seconds), after)
 
     def runs(
-        self, value: int, start_s: float, run: Callable[[float], Event], after: Sequence[Event] = ()
-    ) -> Event:
+        self,
+        value: int,
+        start_s: float,
+        run: Callable[[float], SimEvent],
+        after: Sequence[SimEvent] = (),
+    ) -> SimEvent:
         """Adds a submission. It begins at `start_s` at the earliest, after all earlier submissions
         and the events `after`. Then `run(begin_s)` is called, and returns the event at which the
         submission ends. Returns an event of the same end.
         """
-        span = SubmissionTimes(Event(), start_s)
+        span = SubmissionTimes(SimEvent(), start_s)
         waits = [self.busy, *after]
 
         def end_wait(at_s: float) -> None:

@@ -137,7 +137,7 @@ def check_dispatch_ib(m: SimpleNamespace) -> None:
         made += m.pm4.set_registers(named, gfx=gfx)
         made += m.pm4.DispatchDirect.encode(gfx=gfx, dim_x=2, dim_y=1, dim_z=1, initiator=0x8005)
         made += m.pm4.EventWrite.encode(
-            gfx=gfx, event={"type": m.pm4.VgtEvent.CS_PARTIAL_FLUSH, "index": 4}
+            gfx=gfx, event={"type": m.pm4.Event.CS_PARTIAL_FLUSH, "index": 4}
         )
         assert in_order(m, made, gfx) == in_order(m, golden, gfx)
         padded = m.pm4.pad(golden, gfx=gfx)

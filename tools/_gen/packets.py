@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "native" / "gen"
 SOURCE = "sparkle_drv/amd/tables"
 VALUES = (
-    values.VgtEvent,
+    values.Event,
     values.DataSel,
     values.IntSel,
     values.CachePolicy,

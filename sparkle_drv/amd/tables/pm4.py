@@ -17,7 +17,7 @@ from . import packet, regs
 from .bits import G9, G10UP, G11UP, U32, U64, Addr, Tail, ValuePlace, Word, bits, level
 from .setreg import SetPairs, SetPairsPacked, SetRegisters, register_name
 from .type3 import Type3Packet
-from .values import GCR, CachePolicy, CopySel, DataSel, Function, IntSel, Seq, VgtEvent
+from .values import GCR, CachePolicy, CopySel, DataSel, Event, Function, IntSel, Seq
 
 # --- packets, by opcode ---------------------------------------------------------------------------
 
@@ -139,14 +139,14 @@ class PfpSyncMe(Type3Packet, opcode=0x42, queues=("gfx",)):
 
 
 class EventWrite(Type3Packet, opcode=0x46):
-    event = Word(type=bits(0, 5, VgtEvent), index=bits(8, 11))
+    event = Word(type=bits(0, 5, Event), index=bits(8, 11))
     # The address to which an event writes; for the event PIXEL_PIPE_STAT_CONTROL: a mask.
     address = Tail(least=0, most=2, step=2)
 
 
 class ReleaseMemGfx9(Type3Packet, opcode=0x49, gfx=G9):
     event = Word(
-        type=bits(0, 5, VgtEvent),
+        type=bits(0, 5, Event),
         index=bits(8, 11),
         tc_wb_action=bits(15),
         tcl1_action=bits(16),
@@ -163,7 +163,7 @@ class ReleaseMemGfx9(Type3Packet, opcode=0x49, gfx=G9):
 
 class ReleaseMem(Type3Packet, opcode=0x49, gfx=G10UP):  # fault: opcode
     event = Word(
-        type=bits(0, 5, VgtEvent),
+        type=bits(0, 5, Event),
         index=bits(8, 11),  # 5 is end of pipe, 6 is CS/PS done; fault: event
         glm_wb=bits(12, gfx=(10, 11)),
         glm_inv=bits(13, gfx=(10, 11)),

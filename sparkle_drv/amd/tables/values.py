@@ -9,7 +9,7 @@ from enum import IntEnum
 from .bits import Word, bits
 
 
-class VgtEvent(IntEnum):
+class Event(IntEnum):
     """Values of VGT_EVENT_TYPE that compute and RADV's queues use."""
 
     CACHE_FLUSH_TS = 0x04
