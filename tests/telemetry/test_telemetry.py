@@ -77,18 +77,18 @@ def test_a_trace_to_which_threads_still_append():
     """What had begun in it ends after it: a document is of one moment."""
     trace = Trace("t", 0, end_ns=10)
     before = trace.span(PLAN, "a", 0, 1)
-    taken = trace.taken
+    copies = trace.copies
 
     def late():
-        spans, flows = taken()
+        spans, flows = copies()
         after = trace.span(PLAN, "b", 2, 3)
         trace.flow("x", before, after)
         trace.noted.append((PLAN, "c", 4, 5))
         return spans, flows
 
-    trace.taken = late
+    trace.copies = late
     first = chrome.document([trace])
-    trace.taken = taken
+    trace.copies = copies
     second = chrome.document([trace])
     assert [chrome.problems(d) for d in (first, second)] == [[], []]
     assert [sum(e["ph"] == "X" for e in d["traceEvents"]) for d in (first, second)] == [1, 3]
