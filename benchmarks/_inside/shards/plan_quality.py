@@ -109,7 +109,7 @@ def written(counted: Counted) -> Iterator[None]:
 
 @contextmanager
 def decisions(micros: list[float]) -> Iterator[None]:
-    """Makes each split call inside the block append the microseconds of its decision to `micros`."""
+    """Makes each split call inside the block append its decision's microseconds to `micros`."""
     honest = sharding.plan
 
     def decide(*args: Any) -> Any:
