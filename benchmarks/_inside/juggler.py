@@ -12,7 +12,7 @@ from statistics import mean
 from sparkle_drv.mesh.links.line import fit
 from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.sched.decide.choose import choose
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.work import Operand, Work
 from sparkle_drv.testing import simulated as sim
 
@@ -28,7 +28,7 @@ def probe(machine: sim.SimMachine) -> Costs:
     costs = Costs()
     for uri, device in machine.devices.items():
         unified = device.to_s == (0.0, 0.0)
-        costs.nodes[uri] = Node(0, unified=unified)
+        costs.nodes[uri] = DeviceCosts(0, unified=unified)
         runs = [(size, [machine.run(uri, OP, size) for _ in range(4)]) for size in PROBES]
         costs.probed(OP, uri, [(size, t) for size, times in runs for t in times[1:]])
         if not unified:

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from sparkle_drv.sched.decide import local_search, schedule
-from sparkle_drv.sched.decide.dag import Problem, Schedule
+from sparkle_drv.sched.decide.dag import Problem, TaskSchedule
 
 Reads = Callable[[int, random.Random], tuple[int, ...]]
 FAN = 6
@@ -71,10 +71,10 @@ def graph(tasks: int, form: str, seed: int) -> Problem:
 
 
 def changes(
-    every: Callable[[Problem, Schedule], Iterator[Any]],
+    every: Callable[[Problem, TaskSchedule], Iterator[Any]],
     differ: int,
     problem: Problem,
-    was: Schedule,
+    was: TaskSchedule,
 ) -> Iterator[Any]:
     """Yields the changes of the schedule `was` that `every(problem, was)` yields, except changes
     that move exactly `differ` tasks to other devices.

@@ -48,3 +48,11 @@ def test_riddles_and_class_names():
     assert made.functions == ["a.py: of"]
     assert made.twice == {"Node": ["a.py", "b.py"]}
     assert "1 of 2 class names" in names.report(made)
+
+
+# docs/glossary.md says why: alternatives that do one thing, and public names.
+SHARED = {"Claims", "KernelHandle", "MemoryHandle", "Timestamp", "Work"}
+
+
+def test_a_class_name_stands_for_one_thing_in_the_package():
+    assert names.read(ROOT).twice.keys() == SHARED

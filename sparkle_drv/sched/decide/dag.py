@@ -92,7 +92,7 @@ class Problem:
         """
         return relaxed_bound(self)
 
-    def ready(self, task: int, device: int, done: Mapping[int, Slot]) -> float:
+    def ready(self, task: int, device: int, done: Mapping[int, TaskSlot]) -> float:
         """Returns the time in seconds at which all results that `task` reads are on `device`.
         `done` holds the slots of the finished tasks.
         """
@@ -103,7 +103,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Slot:
+class TaskSlot:
     """One task in a schedule: its device, and its start and end in seconds."""
 
     task: int
@@ -113,14 +113,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TaskSchedule:
     """The slot of each task, sorted by start. `by` names the method that found the schedule."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[TaskSlot, ...]
     by: str = ""
 
     @classmethod
-    def of(cls, slots: Iterable[Slot], by: str) -> Schedule:
+    def of(cls, slots: Iterable[TaskSlot], by: str) -> TaskSchedule:
         """Returns a schedule of these slots, sorted by start."""
         return cls(tuple(sorted(slots, key=lambda slot: (slot.start, slot.task))), by)
 
@@ -134,7 +134,9 @@ class Schedule:
         return {slot.task: slot.device for slot in self.slots}
 
 
-def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
+def timed(
+    problem: Problem, order: Sequence[int], device: Sequence[int], by: str = ""
+) -> TaskSchedule:
     """Returns the schedule in which each task begins as early as possible, if each lane does its
     tasks in `order`.
 
@@ -152,8 +154,8 @@ def timed(problem: Problem, order: Sequence[int], device: Sequence[int], by: str
         lane = problem.lanes[where]
         start = max(ready, free[lane])
         end[task] = free[lane] = start + problem.seconds[task][where]
-        slots.append(Slot(task, where, start, end[task]))
-    return Schedule.of(slots, by)
+        slots.append(TaskSlot(task, where, start, end[task]))
+    return TaskSchedule.of(slots, by)
 
 
 def bound(problem: Problem) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from .dag import Problem, Schedule, Slot, timed
+from .dag import Problem, TaskSchedule, TaskSlot, timed
 
 NEAR = 6
 """Two tasks may swap devices if their places in the order differ by at most this much."""
@@ -25,7 +25,7 @@ _SURE = 1 - 1e-12
 bounds, so the two may round differently."""
 
 
-def improved(problem: Problem, schedule: Schedule, goal: float) -> Schedule:
+def improved(problem: Problem, schedule: TaskSchedule, goal: float) -> TaskSchedule:
     """Moves single tasks to other devices or earlier in the order, for as long as that helps.
 
     The search stops when the schedule takes at most `goal` seconds.
@@ -59,7 +59,7 @@ class _Change:
 class _Trial:
     """Evaluates changes of one schedule, with the same arithmetic as dag.timed."""
 
-    def __init__(self, problem: Problem, schedule: Schedule) -> None:
+    def __init__(self, problem: Problem, schedule: TaskSchedule) -> None:
         self.problem = problem
         self.limit = schedule.seconds * HELPS
         self.states: list[tuple[list[float], list[float], float]] = []
@@ -95,7 +95,7 @@ class _Trial:
         return last < limit
 
 
-def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
+def _changes(problem: Problem, schedule: TaskSchedule) -> Iterator[_Change]:
     """Yields changes of each task of the critical chain, the last task first. A change is another
     device, an earlier position, or a swap of devices with a task near in the order.
     """
@@ -126,13 +126,13 @@ def _changes(problem: Problem, schedule: Schedule) -> Iterator[_Change]:
                 yield elsewhere((task, device[other]), (other, mine))
 
 
-def _chain(problem: Problem, schedule: Schedule) -> list[int]:
+def _chain(problem: Problem, schedule: TaskSchedule) -> list[int]:
     """Returns the critical chain, last task first: the tasks that determine the end of the
     schedule.
     """
     slots = {slot.task: slot for slot in schedule.slots}
-    before: dict[int, Slot] = {}
-    last: dict[int, Slot] = {}
+    before: dict[int, TaskSlot] = {}
+    last: dict[int, TaskSlot] = {}
     for slot in schedule.slots:
         lane = problem.lanes[slot.device]
         if lane in last:

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .dag import Problem, Schedule, Slot, relaxed_bound
+from .dag import Problem, TaskSchedule, TaskSlot, relaxed_bound
 
 COUNTS = (1, 2, 4, 8, 16)
 """Numbers of micro-batches that "auto" chooses among. The number of rows is added, up to MOST."""
@@ -184,14 +184,16 @@ def bound_s(works: Iterable[Problem]) -> float:
     return max(least, min(busiest))
 
 
-def place(problem: Problem, layers: Sequence[int]) -> Schedule:
+def place(problem: Problem, layers: Sequence[int]) -> TaskSchedule:
     """Returns a schedule of every task of every micro-batch. A layer stays on one device."""
     where = assigned(collapsed(problem, layers))[1]
     device = [where[layer] for layer in layers]
     return played(problem, ordered(problem, layers, device), device, "pipeline")
 
 
-def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: str = "") -> Schedule:
+def played(
+    problem: Problem, order: Sequence[int], device: Sequence[int], by: str = ""
+) -> TaskSchedule:
     """Returns a schedule as dag.timed does, but a link between two devices moves one result at a
     time.
     """
@@ -214,8 +216,8 @@ def played(problem: Problem, order: Sequence[int], device: Sequence[int], by: st
                 came = there[source, where]
             start = max(start, came)
         end[task] = free[lane] = start + problem.seconds[task][where]
-        slots.append(Slot(task, where, start, end[task]))
-    return Schedule.of(slots, by)
+        slots.append(TaskSlot(task, where, start, end[task]))
+    return TaskSchedule.of(slots, by)
 
 
 def ordered(problem: Problem, layers: Sequence[int], device: Sequence[int]) -> list[int]:

@@ -15,7 +15,7 @@ from sparkle_drv.types import in_common
 
 from . import pipeline
 from .choose import Impossible, Look, cannot, explored, impossible, slower, stranded
-from .dag import Problem, Schedule, timed
+from .dag import Problem, TaskSchedule, timed
 from .schedule import place
 
 INFINITE = float("inf")
@@ -40,11 +40,11 @@ class Placed:
     """
 
     problem: Problem
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[TaskSchedule, ...]
     """The best schedule, then each device alone, in case the memory for the best does not
     suffice.
     """
-    look: Schedule | None
+    look: TaskSchedule | None
     """A trial to run once before the best schedule, to learn the speed of a device
     (choose.explored)."""
     costs: tuple[Mapping[str, Cost], ...]
@@ -53,7 +53,7 @@ class Placed:
     """For each task, why a device cannot do it, by URI."""
 
     @property
-    def order(self) -> tuple[Schedule, ...]:
+    def order(self) -> tuple[TaskSchedule, ...]:
         """All schedules. They are tried in this order until one fits the devices' memory."""
         return self.schedules if self.look is None else (self.look, *self.schedules)
 
@@ -128,7 +128,7 @@ def stated(
     return problem, able, unable
 
 
-def _whole(problem: Problem, best: Schedule) -> Schedule:
+def _whole(problem: Problem, best: TaskSchedule) -> TaskSchedule:
     """Returns a schedule that places each branch of the graph, a set of connected tasks, on one
     device.
 
@@ -156,8 +156,8 @@ def _whole(problem: Problem, best: Schedule) -> Schedule:
 
 
 def looking(
-    costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: Schedule
-) -> Schedule | None:
+    costs: Costs, works: Sequence[Work], uris: Sequence[str], problem: Problem, best: TaskSchedule
+) -> TaskSchedule | None:
     """Returns `best` with one task moved to a device that is due for a trial, or None if none is
     due.
 
@@ -172,7 +172,7 @@ def looking(
             if d != device[task] and lost < least.get(key, (INFINITE, 0, 0))[0]:
                 least[key] = lost, task, d
 
-    def moved(task: int, to: int) -> Schedule:
+    def moved(task: int, to: int) -> TaskSchedule:
         where = [to if t == task else device[t] for t in range(len(works))]
         return timed(problem, order, where, f"a look at {uris[to]}")
 

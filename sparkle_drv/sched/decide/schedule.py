@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .dag import Problem, Schedule, Slot, bound, timed
+from .dag import Problem, TaskSchedule, TaskSlot, bound, timed
 from .local_search import improved
 
 WEIGHT = 8.0
@@ -23,10 +23,10 @@ STARTS = 3
 """Number of schedules, from the best on, that the local search improves."""
 
 
-def place(problem: Problem) -> Schedule:
+def place(problem: Problem) -> TaskSchedule:
     """Returns the best schedule found."""
     if not problem.reads:
-        return Schedule((), "empty")
+        return TaskSchedule((), "empty")
     found = [schedule for method in METHODS.values() for schedule in method(problem)]
     found.sort(key=lambda schedule: schedule.seconds)
     best, least = found[0], bound(problem)
@@ -52,7 +52,7 @@ def ranks(problem: Problem) -> list[float]:
     return found
 
 
-def heft(problem: Problem, weight: float = 0.0) -> Schedule:
+def heft(problem: Problem, weight: float = 0.0) -> TaskSchedule:
     """Schedules tasks by falling rank, each on the device where it ends first.
 
     With `weight`, the choice of a task's device also counts the shadow price of the task's seconds
@@ -62,7 +62,7 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
     prices = problem.relaxed_bound[1]
     count = len(prices)
 
-    def dear(slot: Slot) -> float:
+    def dear(slot: TaskSlot) -> float:
         if not weight:
             return 0.0
         row = problem.seconds[slot.task]
@@ -71,8 +71,8 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
 
     rank = ranks(problem)
     order = sorted(range(len(problem.reads)), key=lambda task: (-rank[task], task))
-    lanes: dict[int, list[Slot]] = {lane: [] for lane in problem.lanes}
-    done: dict[int, Slot] = {}
+    lanes: dict[int, list[TaskSlot]] = {lane: [] for lane in problem.lanes}
+    done: dict[int, TaskSlot] = {}
     for task in order:
         best = min(
             (_earliest(problem, task, device, lanes[problem.lanes[device]], done)
@@ -83,12 +83,12 @@ def heft(problem: Problem, weight: float = 0.0) -> Schedule:
         lane = lanes[problem.lanes[best.device]]
         lane.append(best)
         lane.sort(key=lambda slot: slot.start)
-    return Schedule.of(done.values(), "HEFT at prices" if weight else "HEFT")
+    return TaskSchedule.of(done.values(), "HEFT at prices" if weight else "HEFT")
 
 
 def _earliest(
-    problem: Problem, task: int, device: int, lane: Sequence[Slot], done: dict[int, Slot]
-) -> Slot:
+    problem: Problem, task: int, device: int, lane: Sequence[TaskSlot], done: dict[int, TaskSlot]
+) -> TaskSlot:
     """Returns the earliest slot for the task on this device. It is in a gap between the slots of
     `lane` that is long enough, else after the last one.
     """
@@ -98,15 +98,15 @@ def _earliest(
         if start + seconds <= other.start:
             break
         start = max(start, other.end)
-    return Slot(task, device, start, start + seconds)
+    return TaskSlot(task, device, start, start + seconds)
 
 
-def earliest_finish(problem: Problem) -> Schedule:
+def earliest_finish(problem: Problem) -> TaskSchedule:
     """Schedules tasks one by one. The next one is always the ready task that can end first, on the
     device where it ends first.
     """
     free = {lane: 0.0 for lane in problem.lanes}
-    done: dict[int, Slot] = {}
+    done: dict[int, TaskSlot] = {}
     unmet = [set(sources) for sources in problem.reads]
     came: dict[int, list[float]] = {}  # when the operands of each ready task are on each device
 
@@ -128,17 +128,17 @@ def earliest_finish(problem: Problem) -> Schedule:
                     best = end, task, device, begin
         assert best is not None
         end, task, device, begin = best
-        done[task] = Slot(task, device, begin, end)
+        done[task] = TaskSlot(task, device, begin, end)
         free[problem.lanes[device]] = end
         del came[task]
         for reader in problem.readers[task]:
             unmet[reader].discard(task)
             if not unmet[reader]:
                 becomes_ready(reader)
-    return Schedule.of(done.values(), "earliest finish")
+    return TaskSchedule.of(done.values(), "earliest finish")
 
 
-def single(problem: Problem) -> list[Schedule]:
+def single(problem: Problem) -> list[TaskSchedule]:
     """Returns schedules of all tasks on one device, for each device that can do all of them."""
     order = range(len(problem.reads))
     return [
@@ -148,7 +148,7 @@ def single(problem: Problem) -> list[Schedule]:
     ]
 
 
-METHODS: Mapping[str, Callable[[Problem], Sequence[Schedule]]] = {
+METHODS: Mapping[str, Callable[[Problem], Sequence[TaskSchedule]]] = {
     "HEFT": lambda problem: [heft(problem)],
     "HEFT at prices": lambda problem: [heft(problem, WEIGHT)],
     "earliest finish": lambda problem: [earliest_finish(problem)],

@@ -21,7 +21,7 @@ from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.ops.memory.foreign import is_foreign
 from sparkle_drv.sched.model.task import Task, Value, bound
 from sparkle_drv.sched.operations.compose import written
-from sparkle_drv.sched.operations.recorder import Recorder
+from sparkle_drv.sched.operations.recorder import GraphRecorder
 from sparkle_drv.sched.operations.table import OPERATIONS, operation_of
 from sparkle_drv.sched.run.arrays import ContextArray
 from sparkle_drv.sched.run.call_spans import call
@@ -78,7 +78,7 @@ class Node:
         return self.array.__array__(dtype, copy)
 
 
-class TaskGraph(Recorder[Node]):
+class TaskGraph(GraphRecorder[Node]):
     """Operations that are recorded once and run together, again and again.
 
     Its operations (operations/recorder.py) take what those of the Context take, and nodes; each

@@ -16,9 +16,9 @@ from typing import Any
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide.choose import Impossible, choose
-from sparkle_drv.sched.decide.dag import Schedule
+from sparkle_drv.sched.decide.dag import TaskSchedule
 from sparkle_drv.sched.decide.place_graph import placed
-from sparkle_drv.sched.model.costs import Costs, Node, Reliability, Unmeasured
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts, Reliability, Unmeasured
 from sparkle_drv.sched.model.plan import Plan
 from sparkle_drv.sched.model.speed import WINDOW, Knot, Speed
 from sparkle_drv.sched.model.work import Operand, Work
@@ -57,7 +57,7 @@ class Journal:
         uris: tuple[str, ...],
         refused: Mapping[tuple[int, str], str],
         index: int,
-        schedule: Schedule,
+        schedule: TaskSchedule,
         layers: Sequence[int] = (),
     ) -> None:
         """Records the schedule that a graph's tasks got. It is the one with the number `index` in
@@ -210,7 +210,7 @@ def _costs_in(given: dict[str, Any]) -> Costs:
     for uri, node in given["nodes"].items():
         reliability = Reliability(**node.pop("reliability"))
         node.update(shares=tuple(node["shares"]), lacks=set(node["lacks"]))
-        costs.nodes[uri] = Node(**node, reliability=reliability)
+        costs.nodes[uri] = DeviceCosts(**node, reliability=reliability)
     for op, uri, speed in given["speeds"]:
         speed["line"] = Line(**speed["line"])
         speed["knots"] = {int(at): Knot(**knot) for at, knot in speed["knots"].items()}

@@ -50,7 +50,7 @@ class Reliability:
 
 
 @dataclass
-class Node:
+class DeviceCosts:
     """What the planner knows of one device."""
 
     memory_nbytes: int
@@ -88,7 +88,7 @@ class Unmeasured:
 class Costs:
     """What is known of every device, every probed operation, every link."""
 
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, DeviceCosts] = field(default_factory=dict)
     """The devices, by URI."""
     speeds: dict[tuple[str, str], Speed] = field(default_factory=dict)
     """The speed of each operation on each device, by (operation, URI)."""

@@ -1,4 +1,4 @@
-"""Recorder: the operations as methods of a graph. Each makes a Task and calls `_record`."""
+"""GraphRecorder: the operations as methods of a graph. Each makes a Task and calls `_record`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .table import CONV2D, GEMM, LAYOUT, MAP, REDUCE
 NodeT = TypeVar("NodeT")
 
 
-class Recorder(ABC, Generic[NodeT]):
+class GraphRecorder(ABC, Generic[NodeT]):
     """Records operations as Tasks. Each method takes what the function of `ops` takes, and nodes;
     it raises the same errors, since shapes and dtypes are known.
     """

@@ -176,7 +176,7 @@ def _ended(fence: Fence) -> bool:
 
 
 @dataclass(frozen=True)
-class _Remains:
+class _LatePiece:
     thread: threading.Thread
     ends_s: float
     late_s: float
@@ -189,7 +189,7 @@ class Remains:
     """
 
     def __init__(self) -> None:
-        self._by_uri: dict[str, list[_Remains]] = {}
+        self._by_uri: dict[str, list[_LatePiece]] = {}
 
     def add(
         self, uri: str, thread: threading.Thread, ends_s: float, late_s: float,
@@ -198,7 +198,7 @@ class Remains:
         """Records a `thread` that waits for a piece. The piece is predicted to end at `ends_s`, and
         counts as late from `late_s` on.
         """
-        self._by_uri.setdefault(uri, []).append(_Remains(thread, ends_s, late_s, clock))
+        self._by_uri.setdefault(uri, []).append(_LatePiece(thread, ends_s, late_s, clock))
 
     def ready_s(self, uris: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
         """Returns two dicts by URI: the seconds until a device's remaining pieces are predicted to

@@ -27,7 +27,7 @@ from sparkle_drv.mesh.survey_result import LINK, named
 from sparkle_drv.sched.decide.choose import after
 from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal.journal import Journal, tell
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.graph_plan import KeptGraph
 from sparkle_drv.sched.model.load import Load
 from sparkle_drv.sched.model.profile import Profile
@@ -101,7 +101,7 @@ class LocalExecutor:
         """Whether the executor's Context is closed."""
         for device in devices:
             info = device.info
-            self.costs.nodes[device.uri] = Node(
+            self.costs.nodes[device.uri] = DeviceCosts(
                 info.memory_nbytes, unified=info.unified, shares=info.shares
             )
             if profile is not None:

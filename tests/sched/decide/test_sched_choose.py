@@ -7,7 +7,7 @@ import pytest
 
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.decide.choose import STALE, Impossible, choose
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 OP = "gemm_f32"
@@ -16,7 +16,10 @@ OP = "gemm_f32"
 def two_devices():
     """cpu: 1 us and 1e11 a second. gpu: 20 us and 1e12, over 10 us and 1e10 bytes a second."""
     costs = Costs()
-    costs.nodes = {"cpu": Node(1 << 30, unified=True, shares=("cpu",)), "gpu:0": Node(1 << 28)}
+    costs.nodes = {
+        "cpu": DeviceCosts(1 << 30, unified=True, shares=("cpu",)),
+        "gpu:0": DeviceCosts(1 << 28),
+    }
     costs.probed(OP, "cpu", [(n, 1e-6 + n * 1e-11) for n in (1e4, 1e7, 1e10)])
     costs.probed(OP, "gpu:0", [(n, 2e-5 + n * 1e-12) for n in (1e4, 1e7, 1e10)])
     costs.links[HOST, "gpu:0"] = costs.links["gpu:0", HOST] = Line(1e-5, 1e-10)
@@ -64,7 +67,7 @@ def test_what_is_there_already_is_not_moved():
 
 def test_between_two_devices_the_way_is_over_the_host_unless_there_is_a_link():
     costs = two_devices()
-    costs.nodes["gpu:1"] = Node(1 << 28)
+    costs.nodes["gpu:1"] = DeviceCosts(1 << 28)
     costs.links[HOST, "gpu:1"] = costs.links["gpu:1", HOST] = Line(1e-5, 2e-10)
     places = frozenset({"gpu:0"})
     assert costs.transfer_s(1 << 20, places, "gpu:1") == pytest.approx(2e-5 + (1 << 20) * 3e-10)
@@ -82,7 +85,7 @@ def test_a_busy_device_loses_to_an_idle_one():
 
 def test_devices_that_share_wait_for_one_another():
     costs = two_devices()
-    costs.nodes["egl:0"] = Node(0, unified=False, shares=("cpu",), queued_s=0.5)
+    costs.nodes["egl:0"] = DeviceCosts(0, unified=False, shares=("cpu",), queued_s=0.5)
     assert costs.wait_s("cpu") == 0.5
     assert costs.wait_s("gpu:0") == 0
 

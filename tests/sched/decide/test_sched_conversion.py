@@ -5,7 +5,7 @@ When this fails, a Context hides the time of a layout change in its choice.
 
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.journal import journal
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.work import Operand, Work
 
 OP, CHANGE = "conv2d_f32:3x3", "layout_f32:NHWC:NCHW"
@@ -15,7 +15,7 @@ SIZES = (1e4, 1e6, 1e8)
 
 def costs(change_s):
     """The far one is faster at the work; seconds a byte of a change of layout there."""
-    found = Costs({uri: Node(1 << 30, unified=True) for uri in (NEAR, FAR)})
+    found = Costs({uri: DeviceCosts(1 << 30, unified=True) for uri in (NEAR, FAR)})
     for uri, each in ((NEAR, 1e-9), (FAR, 5e-10)):
         found.probed(OP, uri, [(n, n * each) for n in SIZES])
     found.probed(CHANGE, NEAR, [(n, n * 1e-10) for n in SIZES])

@@ -15,7 +15,7 @@ import sparkle_drv as sp
 from sparkle_drv.errors import ImageError
 from sparkle_drv.mesh.links.line import Line
 from sparkle_drv.sched.journal import journal
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.speed import Speed
 from sparkle_drv.sched.run import probe
 from sparkle_drv.testing import sim
@@ -89,7 +89,7 @@ def test_a_graph_of_new_expressions_measures_nothing(probes):
 
 
 def test_the_prediction_is_the_sum_of_a_launch_the_bytes_and_the_operations():
-    costs = Costs(nodes={"d": Node(0)})
+    costs = Costs(nodes={"d": DeviceCosts(0)})
     costs.speeds[BASE, "d"] = Speed(Line(1e-6, 1e-9))
     costs.speeds[CHAIN, "d"] = Speed(Line(5e-6, 9e-9))
     costs.predicted("new", "d", BASE, [(CHAIN, 0.5)])
@@ -102,7 +102,7 @@ def test_the_prediction_is_the_sum_of_a_launch_the_bytes_and_the_operations():
 
 
 def test_a_chain_that_seems_cheaper_than_its_bytes_costs_nothing():
-    costs = Costs(nodes={"d": Node(0)})
+    costs = Costs(nodes={"d": DeviceCosts(0)})
     costs.speeds[BASE, "d"] = Speed(Line(1e-6, 1e-9))
     costs.speeds[CHAIN, "d"] = Speed(Line(1e-6, 5e-10))
     costs.predicted("new", "d", BASE, [(CHAIN, 3.0)])

@@ -11,7 +11,7 @@ import pytest
 from sparkle_drv.sched.decide.choose import choose
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.journal.journal import Journal, replay, tell
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.work import HOST, Operand, Work
 
 OP = "gemm_f32"
@@ -20,7 +20,9 @@ DEVICES = ("cpu", "gpu:0")
 
 def written():
     """A few hundred calls, with failures, a slow-down and exploring."""
-    costs = Costs(nodes={"cpu": Node(0, unified=True, lacks={"conv"}), "gpu:0": Node(0)})
+    costs = Costs(
+        nodes={"cpu": DeviceCosts(0, unified=True, lacks={"conv"}), "gpu:0": DeviceCosts(0)}
+    )
     tell(costs, "probed", [OP, "cpu", [(n, 1e-6 + n * 1e-11) for n in (1e4, 1e7, 1e10)]])
     tell(costs, "linked", [HOST, "gpu:0", [(1e3, 1e-5), (1e6, 1e-4)]])
     made = Journal(costs)

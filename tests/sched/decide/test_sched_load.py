@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparkle_drv.sched.decide.choose import choose, slack_s
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.load import Load
 from sparkle_drv.sched.model.work import Work
 
@@ -60,7 +60,7 @@ def three():
     for uri, per_s, shares in (
         ("cpu", 1e-9, ("cores",)), ("egl:0", 2e-9, ("cores",)), ("gpu:0", 4e-9, ())
     ):  # fmt: skip
-        costs.nodes[uri] = Node(0, unified=True, shares=shares)
+        costs.nodes[uri] = DeviceCosts(0, unified=True, shares=shares)
         costs.probed("gemm_f32", uri, [(n, n * per_s) for n in (1e3, 1e6, 1e9)])
     return costs
 

@@ -13,7 +13,7 @@ import pytest
 from sparkle_drv import saved_files
 from sparkle_drv.mesh.links.line import MOST_S, fit
 from sparkle_drv.sched.model import profile
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.speed import Speed
 
 GOOD = [(1e3, 1e-5), (1e6, 1e-3)]
@@ -122,6 +122,6 @@ def test_what_is_no_file_is_neither_waited_for_nor_replaced(home, tmp_path, capl
 
 
 def test_a_way_of_one_size_is_used_as_long_as_the_process_lives():
-    costs = Costs({"x": Node(0)})
+    costs = Costs({"x": DeviceCosts(0)})
     costs.linked("host", "x", [(4096.0, 1e-3)])
     assert costs.links["host", "x"].at(4096) == pytest.approx(1e-3)

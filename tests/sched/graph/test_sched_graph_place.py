@@ -10,7 +10,7 @@ import pytest
 from sparkle_drv.sched.decide.choose import STALE, Impossible
 from sparkle_drv.sched.decide.place_graph import SLICE_S, candidates, changed, placed
 from sparkle_drv.sched.journal.journal import Journal, replay
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.graph_plan import TaskPlan
 from sparkle_drv.sched.model.work import HOST, Operand, Work
 from sparkle_drv.sched.operations.traffic import Traffic
@@ -21,9 +21,9 @@ URIS = ("cpu", "egl:0", "gpu:0")
 def costs(shares=("cpu",), speeds=(1e-9, 4e-9, 1e-10)):
     made = Costs(
         nodes={
-            "cpu": Node(0, unified=True, shares=shares),
-            "egl:0": Node(0, shares=shares),
-            "gpu:0": Node(1 << 20),
+            "cpu": DeviceCosts(0, unified=True, shares=shares),
+            "egl:0": DeviceCosts(0, shares=shares),
+            "gpu:0": DeviceCosts(1 << 20),
         }
     )
     for uri, each in zip(URIS, speeds, strict=True):

@@ -12,8 +12,8 @@ import pytest
 
 from sparkle_drv.sched.decide import local_search, place_graph
 from sparkle_drv.sched.decide import schedule as place
-from sparkle_drv.sched.decide.dag import Problem, Schedule, bound, relaxed_bound, timed
-from sparkle_drv.sched.model.costs import Costs, Node
+from sparkle_drv.sched.decide.dag import Problem, TaskSchedule, bound, relaxed_bound, timed
+from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.work import Work
 
 
@@ -182,7 +182,7 @@ def test_the_bound_is_that_of_the_linear_program():
 
 def test_nothing_to_place():
     empty = Problem((), (), {}, (0,))
-    assert place.place(empty) == Schedule((), "empty")
+    assert place.place(empty) == TaskSchedule((), "empty")
     assert bound(empty) == 0
 
 
@@ -204,7 +204,7 @@ def test_branches_stay_whole_where_moves_win_little(slower, whole):
     """Two chains of a product and a map, three times over; the map is slower on one device."""
     costs = Costs()
     for uri, seconds in (("sim:a", 0.1), ("sim:b", 0.1 * slower)):
-        costs.nodes[uri] = Node(0, unified=True)
+        costs.nodes[uri] = DeviceCosts(0, unified=True)
         costs.probed("product", uri, [(1.0, 1.0), (10.0, 10.0)])
         costs.probed("map", uri, [(1.0, seconds), (10.0, 10 * seconds)])
     for pair in itertools.permutations(costs.nodes, 2):

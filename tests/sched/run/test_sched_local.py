@@ -21,7 +21,7 @@ from sparkle_drv.sched.decide.choose import Impossible
 from sparkle_drv.sched.decide.kept_plan import KeptPlan
 from sparkle_drv.sched.journal import explain
 from sparkle_drv.sched.model import profile
-from sparkle_drv.sched.model.costs import Node
+from sparkle_drv.sched.model.costs import DeviceCosts
 from sparkle_drv.sched.model.explain import seconds as written
 from sparkle_drv.sched.model.work import HOST, Measured
 from sparkle_drv.sched.run import arrays, probe, trace_files, ways
@@ -563,5 +563,5 @@ def test_times_as_people_read_them(value, text):
 
 
 def test_a_node_starts_idle_and_reliable():
-    node = Node(1 << 20)
+    node = DeviceCosts(1 << 20)
     assert (node.queued_s, node.reliability.risk_s(1.0), node.lost) == (0.0, 0.0, "")

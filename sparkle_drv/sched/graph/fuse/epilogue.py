@@ -107,7 +107,7 @@ class _Search:
         while i != self.y:
             op, other, i = self._step(i)
             steps.append((op, other))
-        line = _Line(self)
+        line = _Linear(self)
         activation = self.product.options.get("activation")
         positive = False
         for op, other in reversed(steps):
@@ -147,7 +147,7 @@ class _Search:
         raise _Not
 
 
-class _Line:
+class _Linear:
     """The linear function scale * y + shift of a product's result y. `scale` and `shift` are node
     numbers in `builder`. A `scale` of None means 1, a `shift` of None means 0.
     """

@@ -14,7 +14,7 @@ from sparkle_drv.mesh.links.network import HOST
 from sparkle_drv.ops.memory.constant import Constant
 from sparkle_drv.sched.decide import pipeline, place_graph
 from sparkle_drv.sched.decide.choose import Impossible
-from sparkle_drv.sched.decide.dag import Problem, Schedule, timed
+from sparkle_drv.sched.decide.dag import Problem, TaskSchedule, timed
 from sparkle_drv.sched.journal.journal import Journal
 from sparkle_drv.sched.model.costs import Costs
 from sparkle_drv.sched.model.graph_plan import DeviceMemory, GraphPlan, KeptGraph, Move, TaskPlan
@@ -209,8 +209,8 @@ def _once(
     works: Sequence[Work],
     problem: Problem,
     layers: Sequence[int],
-    schedule: Schedule,
-) -> Schedule:
+    schedule: TaskSchedule,
+) -> TaskSchedule:
     """Returns `schedule` with each operand counted once per device.
 
     The placer counts the transfer of an operand for each task that reads it. Only the first reader
@@ -238,7 +238,7 @@ def _with_steps(
     outputs: frozenset[int],
     placed: place_graph.Placed,
     works: Sequence[Work],
-    schedule: Schedule,
+    schedule: TaskSchedule,
     layers: Sequence[int],
 ) -> Decided:
     once = partial(_once, executor.costs, uris, tasks, works, placed.problem, layers)

@@ -36,7 +36,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Memory:
+class PackedMemory:
     """The offset of each item in bytes, and the size of the memory."""
 
     offsets: tuple[int, ...]
@@ -45,7 +45,7 @@ class Memory:
     """Bytes without reuse: room for all items at once."""
 
 
-def pack(items: Sequence[Item]) -> Memory:
+def pack(items: Sequence[Item]) -> PackedMemory:
     """Returns offsets at which no two items that live at once overlap. Raises ValueError if the
     `over` of an item names an item of another size.
     """
@@ -53,7 +53,7 @@ def pack(items: Sequence[Item]) -> Memory:
     offsets = _offsets(spans)
     ends = (offset + span.nbytes for offset, span in zip(offsets, spans, strict=True))
     naive = sum(_aligned(item.nbytes) for item in items)
-    return Memory(tuple(offsets[g] for g in group), max(ends, default=0), naive)
+    return PackedMemory(tuple(offsets[g] for g in group), max(ends, default=0), naive)
 
 
 def needed(items: Sequence[Item]) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sparkle_drv.sched.model.task import Task, Value
 from sparkle_drv.sched.operations.table import operation_of
 
-from .reuse import Item, Memory, pack
+from .reuse import Item, PackedMemory, pack
 
 Key = tuple[int, str]
 """(number, URI) of a value on a device."""
@@ -51,7 +51,7 @@ class Steps:
     """All steps of a graph, and the memory that they share on each device."""
 
     steps: tuple[Bring | Do, ...]
-    memory: Mapping[str, Memory]
+    memory: Mapping[str, PackedMemory]
     offsets: Mapping[Key, int]
     """Offsets of values in that memory, in bytes. A value without an entry has memory of
     its own."""
@@ -117,7 +117,7 @@ def _with_memory(
                 begin[task.out.number, step.uri] = at
                 makes[task.out.number, step.uri] = step
     end = {key: max(end.get(key, at), at) for key, at in begin.items()}
-    memory: dict[str, Memory] = {}
+    memory: dict[str, PackedMemory] = {}
     offsets: dict[Key, int] = {}
     for uri in dict.fromkeys(step.uri for step in made):
         keys = [key for key in begin if key[1] == uri]
