@@ -7,7 +7,8 @@ docs/pm4.md has examples.
 """
 
 from sparkle_drv.amd.code import codeobject, dispatch, elf
-from sparkle_drv.amd.ib.diff import Difference, ValueChange, diff
+from sparkle_drv.amd.ib.diff import Difference, diff
+from sparkle_drv.amd.ib.diff import ValueChange as Change
 from sparkle_drv.amd.ib.dwords import from_bytes, to_bytes, to_hex
 from sparkle_drv.amd.ib.lex import TextError
 from sparkle_drv.amd.ib.lint import Finding, lint
@@ -16,8 +17,11 @@ from sparkle_drv.amd.ib.model import IPS, Ib, read_gfx
 from sparkle_drv.amd.ib.parse import parse
 from sparkle_drv.amd.ib.print import field_value, register_value, statement, text
 from sparkle_drv.amd.ib.read import FORMS, read_ibs
-from sparkle_drv.amd.ib.rule import RULES, SEVERITIES, KernelNeeds, Rule
-from sparkle_drv.amd.ib.run import PacketStep, TooManyPackets, call, find, run
+from sparkle_drv.amd.ib.rule import RULES, SEVERITIES, Rule
+from sparkle_drv.amd.ib.rule import KernelNeeds as Kernel
+from sparkle_drv.amd.ib.run import PacketStep as Step
+from sparkle_drv.amd.ib.run import TooManyPackets as TooLong
+from sparkle_drv.amd.ib.run import call, find, run
 from sparkle_drv.amd.ib.state import written
 from sparkle_drv.amd.isa import assembly as isa
 from sparkle_drv.amd.isa import formats as isa_formats
@@ -52,19 +56,19 @@ __all__ = [
     "IPS",
     "RULES",
     "SEVERITIES",
+    "Change",
     "Difference",
     "Finding",
     "Ib",
-    "KernelNeeds",
+    "Kernel",
     "NoSuchRegister",
     "Outcome",
-    "PacketStep",
     "Recorder",
     "RecordingError",
     "Rule",
+    "Step",
     "TextError",
-    "TooManyPackets",
-    "ValueChange",
+    "TooLong",
     "around",
     "bits",
     "call",

@@ -11,7 +11,7 @@ from _console import output
 from _console.problems import FAILED, OK, UsageError
 
 from sparkle_drv import lowlevel
-from sparkle_drv.lowlevel import Ib, PacketStep
+from sparkle_drv.lowlevel import Ib, Step
 
 from . import common
 from .common import InputError
@@ -95,7 +95,7 @@ def trace_point(one: Any) -> str:
     return f"Mesa's trace point {payload[0] & 0xFFFF}"
 
 
-def flat(step: PacketStep) -> list[str]:
+def flat(step: Step) -> list[str]:
     """Returns the lines of text for a packet. The first line begins with the packet's position. A
     packet of a called IB is indented.
     """
@@ -104,7 +104,7 @@ def flat(step: PacketStep) -> list[str]:
     return [indent + lines[0], *(" " * len(indent) + line for line in lines[1:])]
 
 
-def packet(step: PacketStep) -> dict[str, Any]:
+def packet(step: Step) -> dict[str, Any]:
     """Returns a step (a packet and its position) as an object for JSON."""
     one = step.packet
     registers = [
@@ -131,7 +131,7 @@ def whole(ib: Ib, number: int) -> dict[str, Any]:
         "va": ib.va,
         "ndw": len(ib.dwords),
         "extra": list(ib.extra),
-        "packets": [packet(PacketStep(one, ib, number, one.at, 0)) for one in ib.packets()],
+        "packets": [packet(Step(one, ib, number, one.at, 0)) for one in ib.packets()],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from _console.problems import FAILED, OK, UsageError
 
 from sparkle_drv import lowlevel
-from sparkle_drv.lowlevel import Difference, PacketStep, ValueChange
+from sparkle_drv.lowlevel import Change, Difference, Step
 
 from . import common
 
@@ -51,7 +51,7 @@ def diff(args: argparse.Namespace) -> int:
 
 def show(found: list[Difference], a: str, b: str) -> None:
     print(f"A: {a}\nB: {b}")
-    told: set[ValueChange] = set()
+    told: set[Change] = set()
     for one in found:
         fresh = [change for change in one.changes if change not in told]
         if one.kind == "end" and not fresh:
@@ -70,7 +70,7 @@ def show(found: list[Difference], a: str, b: str) -> None:
 
 
 def plain(one: Difference) -> dict[str, Any]:
-    def place(step: PacketStep | None) -> dict[str, int] | None:
+    def place(step: Step | None) -> dict[str, int] | None:
         return {"ib": step.number, "dword": step.at} if step else None
 
     changes = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from _console.problems import FAILED, OK, UsageError
 
 from sparkle_drv import lowlevel
-from sparkle_drv.lowlevel import KernelNeeds
+from sparkle_drv.lowlevel import Kernel
 
 from . import common
 from .common import InputError
@@ -80,14 +80,14 @@ def lint(args: argparse.Namespace) -> int:
     return FAILED if any(one.fails for one in found) else OK
 
 
-def kernel(args: argparse.Namespace, gfx: int) -> KernelNeeds:
+def kernel(args: argparse.Namespace, gfx: int) -> Kernel:
     """Returns what --descriptor and --lds say about the kernel. --lds overrides the size of the LDS
     in the descriptor.
     """
     if args.lds is not None and args.lds < 0:
         raise UsageError(f"--lds: expected a number of bytes, got {args.lds}")
     if args.descriptor is None:
-        return KernelNeeds(lds_bytes=args.lds)
+        return Kernel(lds_bytes=args.lds)
     data = args.descriptor.read_bytes()
     if len(data) != DESCRIPTOR_BYTES:
         raise InputError(
@@ -101,7 +101,7 @@ def kernel(args: argparse.Namespace, gfx: int) -> KernelNeeds:
         raise InputError(
             f"{args.descriptor}: cannot decode the kernel descriptor: {error}"
         ) from None
-    return KernelNeeds(
+    return Kernel(
         told["group_segment_fixed_size"] if args.lds is None else args.lds,
         *(told[f"compute_pgm_rsrc{n}"] for n in (1, 2, 3)),
     )

@@ -135,11 +135,11 @@ class Builder:
         order = sorted(needed)
         new = {old: i for i, old in enumerate(order)}
         nodes = (self.nodes[i] for i in order)
-        made = tuple(
+        kept_nodes = tuple(
             ExpressionNode(n.op, tuple([new[a] for a in n.args]), n.value, n.at, n.truth)
             for n in nodes
         )
-        return Graph(made, names, text, called)
+        return Graph(kept_nodes, names, text, called)
 
 
 def steps(graph: Graph, leaves: tuple[bool, ...]) -> list[tuple[int, bool]]:

@@ -376,13 +376,13 @@ def _portable(
     return final, compiled
 
 
-def check_on(dev: Device, graph: Graph, code: lower.Lowered, found: dict[int, Any]) -> None:
+def check_on(dev: Device, graph: Graph, code: lower.Lowered, numbers: dict[int, Any]) -> None:
     """Raises the TypeError or ValueError of `map` if the device cannot run this program.
 
-    `found` has the scalars by node.
+    `numbers` has the scalars by node.
     """
     if not fuses(dev):
-        _program(dev, graph, code, found)
+        _program(dev, graph, code, numbers)
 
 
 def _program(

@@ -57,11 +57,11 @@ def after(failure: Exception | None) -> Iterator[None]:
 
 def impossible(costs: Costs, work: Work, why: Mapping[str, str]) -> Impossible:
     """The error for work that each device refuses; `why` has the reasons by URI."""
-    given = "; ".join(f"{uri}: {reason}" for uri, reason in why.items()) or "no device was given"
+    reasons = "; ".join(f"{uri}: {reason}" for uri, reason in why.items()) or "no device was given"
     lacking = why and all(
         u in work.lacking or (u in costs.nodes and work.op in costs.nodes[u].lacks) for u in why
     )
-    return (Lacking if lacking else Impossible)(f"{work.op}: no device can do the work: {given}")
+    return (Lacking if lacking else Impossible)(f"{work.op}: no device can do the work: {reasons}")
 
 
 def choose(

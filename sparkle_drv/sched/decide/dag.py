@@ -59,11 +59,11 @@ class Problem:
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """For each task, the tasks that read its result."""
-        found: list[list[int]] = [[] for _ in self.reads]
+        by_task: list[list[int]] = [[] for _ in self.reads]
         for task, sources in enumerate(self.reads):
             for source in dict.fromkeys(sources):
-                found[source].append(task)
-        return tuple(tuple(tasks) for tasks in found)
+                by_task[source].append(task)
+        return tuple(tuple(tasks) for tasks in by_task)
 
     @cached_property
     def tails(self) -> tuple[float, ...]:
@@ -179,7 +179,7 @@ def relaxed_bound(problem: Problem) -> tuple[float, dict[int, float]]:
     """
     lanes = sorted(set(problem.lanes))
     prices = dict.fromkeys(lanes, 1 / max(1, len(lanes)))
-    best, found = 0.0, prices
+    best, least_s = 0.0, prices
     for i in range(ROUNDS):
         load = dict.fromkeys(lanes, 0.0)
         paid = 0.0
@@ -191,7 +191,7 @@ def relaxed_bound(problem: Problem) -> tuple[float, dict[int, float]]:
             load[problem.lanes[device]] += row[device]
             paid += cost
         if paid > best:
-            best, found = paid, prices
+            best, least_s = paid, prices
         most = max(load.values(), default=0.0)
         if most == 0:
             break
@@ -199,4 +199,4 @@ def relaxed_bound(problem: Problem) -> tuple[float, dict[int, float]]:
         raised = {lane: prices[lane] * math.exp(step * load[lane] / most) for lane in lanes}
         total = sum(raised.values())
         prices = {lane: price / total for lane, price in raised.items()}
-    return best, found
+    return best, least_s

@@ -141,15 +141,15 @@ def _chain(problem: Problem, schedule: TaskSchedule) -> list[int]:
     slot = max(schedule.slots, key=lambda s: s.end)
     chain = [slot.task]
     while True:
-        held = [
+        owners = [
             slots[s]
             for s in problem.reads[slot.task]
             if slots[s].end + problem.move(s, slots[s].device, slot.device) >= slot.start - 1e-15
         ]
         previous = before.get(slot.task)
         if previous is not None and previous.end >= slot.start - 1e-15:
-            held.append(previous)
-        if not held:
+            owners.append(previous)
+        if not owners:
             return chain
-        slot = max(held, key=lambda s: (s.end, s.task))
+        slot = max(owners, key=lambda s: (s.end, s.task))
         chain.append(slot.task)

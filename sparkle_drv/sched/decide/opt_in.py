@@ -20,9 +20,9 @@ def only_named(infos: Sequence[DeviceInfo]) -> dict[str, str]:
     each.
     """
     others = tuple(name for info in infos if not info.software for name in info.shares)
-    found = {}
+    reasons = {}
     for info in infos:
         shared = [_WORDS.get(name, name) for name in in_common(info.shares, others)]
         if info.software and shared:
-            found[info.uri] = f"it shares {' and '.join(shared)}; name it to use it"
-    return found
+            reasons[info.uri] = f"it shares {' and '.join(shared)}; name it to use it"
+    return reasons

@@ -132,13 +132,13 @@ def _starts(option: Option) -> Iterator[Devices]:
     alone = [sum(row[d] for row in rows) for d in option.first.devices]
     share = 1 / sum(1 / max(s, 1e-12) for s in alone)
     for order in itertools.islice(itertools.permutations(option.first.devices), ORDERS):
-        left, found, taken = list(order), list[int](), 0.0
+        left, assignments, taken = list(order), list[int](), 0.0
         for row in rows:
             if len(left) > 1 and taken + row[left[0]] / 2 > share:
                 left, taken = left[1:], 0.0
             taken += row[left[0]]
-            found.append(left[0])
-        yield tuple(found)
+            assignments.append(left[0])
+        yield tuple(assignments)
 
 
 def _improved(option: Option, device: Devices) -> tuple[float, Devices]:

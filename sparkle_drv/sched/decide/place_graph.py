@@ -141,15 +141,15 @@ def _whole(problem: Problem, best: TaskSchedule) -> TaskSchedule:
             old, new = branch[task], branch[source]
             branch = [new if b == old else b for b in branch]
     takes: dict[int, list[float]] = {}
-    for one, row in zip(branch, problem.seconds, strict=True):
-        so_far = takes.get(one, [0.0] * len(row))
-        takes[one] = [a + b for a, b in zip(so_far, row, strict=True)]
+    for schedule, row in zip(branch, problem.seconds, strict=True):
+        so_far = takes.get(schedule, [0.0] * len(row))
+        takes[schedule] = [a + b for a, b in zip(so_far, row, strict=True)]
     free, where = dict.fromkeys(problem.lanes, 0.0), dict[int, int]()
-    for one in sorted(takes, key=lambda one: -min(takes[one])):
-        ends = [free[problem.lanes[d]] + takes[one][d] for d in problem.devices]
-        where[one] = ends.index(min(ends))
-        free[problem.lanes[where[one]]] = min(ends)
-    device = [where[one] for one in branch]
+    for schedule in sorted(takes, key=lambda schedule: -min(takes[schedule])):
+        ends = [free[problem.lanes[d]] + takes[schedule][d] for d in problem.devices]
+        where[schedule] = ends.index(min(ends))
+        free[problem.lanes[where[schedule]]] = min(ends)
+    device = [where[schedule] for schedule in branch]
     if dict(enumerate(device)) == best.device_of():
         return best
     return timed(problem, order, device, f"{best.by}, whole branches")
@@ -195,14 +195,14 @@ def candidates(
     """
     costs = placed.costs[task]
     rest = sorted((uri for uri in costs if uri != chosen), key=lambda uri: costs[uri].total_s)
-    found = [Candidate(chosen, costs[chosen])]
+    ranked = [Candidate(chosen, costs[chosen])]
     for uri in rest:
         if costs[uri].total_s < costs[chosen].total_s and not looks:
             why = "faster for this task alone, not for the graph"
         else:
             why = slower(costs[uri], costs[chosen])
-        found.append(Candidate(uri, costs[uri], why))
-    return (*found, *(Candidate(u, None, why) for u, why in placed.refused[task].items()))
+        ranked.append(Candidate(uri, costs[uri], why))
+    return (*ranked, *(Candidate(u, None, why) for u, why in placed.refused[task].items()))
 
 
 def changed(costs: Costs, tasks: Iterable[TaskPlan]) -> bool:
@@ -230,7 +230,7 @@ def _alone(cost: Cost | None) -> float:
 def _moves(
     costs: Costs, works: Sequence[Work], reads: Sequence[Sequence[int]], uris: Sequence[str]
 ) -> dict[tuple[int, int, int], float]:
-    found = {}
+    moves = {}
     for task in sorted({source for sources in reads for source in sources}):
         for a, source in enumerate(uris):
             for b, to in enumerate(uris):
@@ -240,15 +240,15 @@ def _moves(
                     way += SLICE_S * _of_one_host(
                         costs.nodes[source].shares, costs.nodes[to].shares
                     )
-                    found[task, a, b] = min(way, NO_WAY_S)
-    return found
+                    moves[task, a, b] = min(way, NO_WAY_S)
+    return moves
 
 
-def _of_one_host(one: Sequence[str], other: Sequence[str]) -> bool:
+def _of_one_host(uri: Sequence[str], other: Sequence[str]) -> bool:
     """Returns whether two devices have resources that are parts of one resource, such as named
     cores of one CPU.
     """
-    whole = {name.partition(":")[0] for name in one}
+    whole = {name.partition(":")[0] for name in uri}
     return any(name.partition(":")[0] in whole for name in other)
 
 

@@ -43,13 +43,13 @@ def ranks(problem: Problem) -> list[float]:
     """
     count = len(problem.devices)
     pairs = [(a, b) for a in problem.devices for b in problem.devices if a != b]
-    found = [0.0] * len(problem.reads)
+    ranked = [0.0] * len(problem.reads)
     for task in reversed(range(len(problem.reads))):
         moves = sum(problem.move(task, a, b) for a, b in pairs) / (count * count)
-        after = max((found[reader] + moves for reader in problem.readers[task]), default=0.0)
+        after = max((ranked[reader] + moves for reader in problem.readers[task]), default=0.0)
         able = [s for s in problem.seconds[task] if s < float("inf")]
-        found[task] = sum(able) / len(able) + after
-    return found
+        ranked[task] = sum(able) / len(able) + after
+    return ranked
 
 
 def heft(problem: Problem, weight: float = 0.0) -> TaskSchedule:

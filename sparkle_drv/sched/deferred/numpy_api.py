@@ -50,17 +50,17 @@ class Expression(DeferredNode):
         return self.made
 
 
-def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
+def ufunc(name: str, operands: tuple[object, ...]) -> ContextArray:
     """Returns numpy's ufunc `name` of ContextArrays, numbers and host arrays; at least one is a
     ContextArray.
 
     Raises TypeError for operands or dtypes that do not fit. Raises ValueError for shapes that do
     not fit, arrays of another Context, or closed ones.
     """
-    first = _first(given)
+    first = _first(operands)
     with first._executor.waiting.lock:
-        array = _result(first, name, given)
-        lent = any(isinstance(x, ContextArray) and x._lent for x in given)
+        array = _result(first, name, operands)
+        lent = any(isinstance(x, ContextArray) and x._lent for x in operands)
         if lent:
             array._ready()
     if lent and array.fence is not None:
@@ -68,10 +68,10 @@ def ufunc(name: str, given: tuple[object, ...]) -> ContextArray:
     return array
 
 
-def _result(first: ContextArray, name: str, given: tuple[object, ...]) -> ContextArray:
+def _result(first: ContextArray, name: str, args: tuple[object, ...]) -> ContextArray:
     """Returns the result of `ufunc`, which is computed later if a map can compute it."""
     executor = first._executor
-    operands = tuple(_operand(first, x) for x in given)
+    operands = tuple(_operand(first, x) for x in args)
     kinds: list[Any] = []
     shapes = []
     for x in operands:
@@ -96,22 +96,22 @@ def update(name: str, x: ContextArray, operand: object) -> ContextArray:
     does not fit x.
     """
     with x._executor.waiting.lock:
-        made = ufunc(name, (x, operand))
-        build.check_in_place(made, x)
-        if x._thunk is not None and made._thunk is not None and made.dtype == x.dtype:
-            x._thunk = made._thunk
-            made.close()
+        result = ufunc(name, (x, operand))
+        build.check_in_place(result, x)
+        if x._thunk is not None and result._thunk is not None and result.dtype == x.dtype:
+            x._thunk = result._thunk
+            result.close()
             return x
-    setitem(x, ..., made)
+    setitem(x, ..., result)
     return x
 
 
 def numpy_ufunc(
-    given: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
+    function: Any, method: str, inputs: tuple[object, ...], options: dict[str, Any]
 ) -> ContextArray:
     """Computes a call of a numpy ufunc such as np.sin(x). `out=` may be a ContextArray."""
     by = ContextArray, ufunc, matmul, setitem
-    made: ContextArray = numpy_api.called(given, method, inputs, options, by)
+    made: ContextArray = numpy_api.called(function, method, inputs, options, by)
     return made
 
 
@@ -159,9 +159,9 @@ def setitem(x: ContextArray, key: object, value: object) -> None:
     x.wrote(uri)
 
 
-def _first(given: tuple[Any, ...]) -> ContextArray:
-    first: ContextArray = next(x for x in given if isinstance(x, ContextArray))
-    check_own(first._executor, (x for x in given if isinstance(x, ContextArray)))
+def _first(operands: tuple[Any, ...]) -> ContextArray:
+    first: ContextArray = next(x for x in operands if isinstance(x, ContextArray))
+    check_own(first._executor, (x for x in operands if isinstance(x, ContextArray)))
     first._executor.check_open()
     return first
 
@@ -189,13 +189,13 @@ def _operand(first: ContextArray, x: object) -> Any:
     return build.number("a ContextArray", x)
 
 
-def _own(x: ContextArray, source: Array, made: Array) -> ContextArray:
-    """Returns the Array `made`, computed from `source`, as a ContextArray. If `made` shares the
+def _own(x: ContextArray, source: Array, array: Array) -> ContextArray:
+    """Returns the Array `array`, computed from `source`, as a ContextArray. If `array` shares the
     memory of `source`, it is copied first.
     """
-    if made.buffer._storage is source.buffer._storage:
-        made = views.copy(made)
-    return ContextArray(x._executor, source.device.uri, made)
+    if array.buffer._storage is source.buffer._storage:
+        array = views.copy(array)
+    return ContextArray(x._executor, source.device.uri, array)
 
 
 def _copying(view: Callable[[Array, Any], Array]) -> Callable[[ContextArray, Any], ContextArray]:

@@ -31,44 +31,44 @@ def input_value(number: int, shape: Any, dtype: Any, layout: Any) -> Value:
     return Value(number, extents, np.dtype(dtype), layout, "input")
 
 
-def kind_of(executor: LocalExecutor, name: str, given: Any) -> str:
+def kind_of(executor: LocalExecutor, name: str, array: Any) -> str:
     """Returns the kind of an array from outside the graph (Value.kind): "numpy", "context",
-    "constant", or the URI of its device. Raises TypeError if `given` is no array. Raises ValueError
+    "constant", or the URI of its device. Raises TypeError if `array` is no array. Raises ValueError
     if it is closed, or belongs to another Context.
     """
-    if isinstance(given, (ContextArray, ContextConstant)):
-        if not given.of(executor):
+    if isinstance(array, (ContextArray, ContextConstant)):
+        if not array.of(executor):
             raise ValueError(
                 f"{name}: expected an array of this Context, got one of another Context"
             )
-    elif not isinstance(given, Constant) and isinstance(staging.operand(name, given), np.ndarray):
+    elif not isinstance(array, Constant) and isinstance(staging.operand(name, array), np.ndarray):
         return "numpy"
-    if given.closed:
+    if array.closed:
         raise ValueError(f"{name}: expected an open array, got a closed one")
-    if isinstance(given, ContextConstant):
+    if isinstance(array, ContextConstant):
         return "constant"
-    if isinstance(given, ContextArray):
+    if isinstance(array, ContextArray):
         return "context"
-    uri = given.device.uri
-    if executor.devices.get(uri) is not given.device:
+    uri = array.device.uri
+    if executor.devices.get(uri) is not array.device:
         uris = ", ".join(executor.devices)
         raise ValueError(f"{name}: expected an Array of this Context ({uris}), got one of {uri}")
     return str(uri)
 
 
-def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable[Any]) -> str:
-    """Returns the kind (Value.kind) of `given`, an array that is bound to the input `value`.
+def input_kind(executor: LocalExecutor, value: Value, array: Any, outs: Iterable[Any]) -> str:
+    """Returns the kind (Value.kind) of `array`, an array that is bound to the input `value`.
 
-    Raises TypeError or ValueError if `given` is not an array that the input can take.
+    Raises TypeError or ValueError if `array` is not an array that the input can take.
     """
     name = f"input {value.number}"
-    kind = kind_of(executor, name, given)
-    check.same_dtype(name, np.dtype(given.dtype), "the input", value.dtype)
-    check.shape(name, tuple(given.shape), value.shape, "for this input")
-    layout = getattr(given, "layout", None)
+    kind = kind_of(executor, name, array)
+    check.same_dtype(name, np.dtype(array.dtype), "the input", value.dtype)
+    check.shape(name, tuple(array.shape), value.shape, "for this input")
+    layout = getattr(array, "layout", None)
     if layout not in (None, value.layout):
         raise ValueError(f"{name}: expected layout {value.layout}, got an array in {layout}")
-    if any(overlap(given, out) for out in outs):
+    if any(overlap(array, out) for out in outs):
         raise ValueError(
             f"{name}: expected an array apart from the `out` arrays of this graph, got one that "
             "overlaps an `out`, which makes a cycle"
@@ -77,9 +77,9 @@ def input_kind(executor: LocalExecutor, value: Value, given: Any, outs: Iterable
 
 
 def check_out(
-    executor: LocalExecutor, value: Value, out: Any, given: Iterable[Any], outs: Iterable[Any]
+    executor: LocalExecutor, value: Value, out: Any, operands: Iterable[Any], outs: Iterable[Any]
 ) -> None:
-    """Checks that `out` can take the result `value`. `given` and `outs` are the operands and the
+    """Checks that `out` can take the result `value`. `operands` and `outs` are the operands and the
     other outs of the graph so far. Raises as `ops` does.
     """
     if isinstance(out, (Constant, ContextConstant)):
@@ -90,7 +90,7 @@ def check_out(
         check.shape("out", out.shape, value.shape, "for this result")
     else:
         staging.check_out(out, value.shape, value.dtype, value.layout)
-    if any(overlap(out, x) for x in given):
+    if any(overlap(out, x) for x in operands):
         raise ValueError(
             "out: expected an array that is no operand of this graph, got one: "
             "its reader would have to run both before and after its writer, a cycle"

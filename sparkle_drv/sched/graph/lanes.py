@@ -29,7 +29,7 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
     queue, after the device's previous task. Otherwise the rows of all micro-batches would be copied
     first.
     """
-    made: list[Step] = []
+    lane_steps: list[Step] = []
     wrote: dict[Key, int] = {}
     doing: dict[str, int] = {}  # the last task of each device, by URI
     moved: dict[int, int] = {}  # the last step that copied each operand to a device
@@ -51,13 +51,13 @@ def program(tasks: Sequence[Task], steps: Steps) -> Program:
                 others = used.get(mine[0], ())
                 after |= {user for (_, at, to), user in others if at < end and begin < to}
         lane = _lane(step)
-        after = {n for n in after if made[n].lane != lane}
-        made.append(Step(number, lane, step, tuple(sorted(after))))
+        after = {n for n in after if lane_steps[n].lane != lane}
+        lane_steps.append(Step(number, lane, step, tuple(sorted(after))))
         wrote |= dict.fromkeys(writes, number)
         for key in (*reads, *writes):
             if region := _region(steps, key):
                 used.setdefault(region[0], []).append((region, number))
-    return Program(tuple(made))
+    return Program(tuple(lane_steps))
 
 
 def _lane(step: Bring | Do) -> Lane:

@@ -214,21 +214,21 @@ class TaskGraph(GraphRecorder[Node]):
             raise TypeError(
                 f"inputs: expected a dict of arrays by node, got {type(inputs).__name__}"
             )
-        given: dict[int, Any] = {}
+        arrays: dict[int, Any] = {}
         for node, x in inputs.items():
             if isinstance(x, Node):
                 raise TypeError(f"inputs: expected an array, got the node {x!r}")
             value = self._node("inputs", node)
             if value.number not in self._inputs:
                 raise ValueError(f"inputs: expected an input of the graph, got the result {node!r}")
-            given[value.number] = taken(self._executor.devices, "inputs", x)
+            arrays[value.number] = taken(self._executor.devices, "inputs", x)
         outs = self._outs.values()
-        kinds = {n: input_kind(self._executor, self._inputs[n], x, outs) for n, x in given.items()}
+        kinds = {n: input_kind(self._executor, self._inputs[n], x, outs) for n, x in arrays.items()}
         for number, value in self._inputs.items():
-            if number not in given and number not in self._given:
+            if number not in arrays and number not in self._given:
                 which = Node(self, value)
                 raise ValueError(f"inputs: {which!r} has no array yet: call run({{node: array}})")
-        self._given.update(given)
+        self._given.update(arrays)
         before, self._kinds = self._kinds, {**self._kinds, **kinds}
         return before != self._kinds
 
@@ -257,14 +257,14 @@ class TaskGraph(GraphRecorder[Node]):
     def _result(self, value: Value) -> ContextArray:
         if self._closed:
             raise ValueError("expected an open graph, got a closed one")
-        made = self._run.results if self._run is not None else None
-        if made is None:
+        results = self._run.results if self._run is not None else None
+        if results is None:
             raise ValueError("expected a graph that was run, got one that was not run yet")
-        if value.number not in made:
+        if value.number not in results:
             raise ValueError(
                 "the node is no output and was not kept: call graph.output(node) first"
             )
-        return made[value.number]
+        return results[value.number]
 
     def _writable(self) -> None:
         if self._closed:
@@ -279,36 +279,38 @@ class TaskGraph(GraphRecorder[Node]):
     def _is_node(self, x: Any) -> bool:
         return isinstance(x, Node)
 
-    def _node(self, name: str, given: Any) -> Value:
-        if not isinstance(given, Node):
-            raise TypeError(f"{name}: expected a node, got {type(given).__name__}")
-        if given._graph is not self:
+    def _node(self, name: str, node: Any) -> Value:
+        if not isinstance(node, Node):
+            raise TypeError(f"{name}: expected a node, got {type(node).__name__}")
+        if node._graph is not self:
             raise ValueError(f"{name}: expected a node of this graph, got one of another graph")
-        return given._value
+        return node._value
 
-    def _value(self, name: str, given: Any) -> Value:
-        if isinstance(given, Node):
-            return self._node(name, given)
-        known = self._known.get(id(given))
+    def _value(self, name: str, operand: Any) -> Value:
+        if isinstance(operand, Node):
+            return self._node(name, operand)
+        known = self._known.get(id(operand))
         if known is not None:
             return known
-        key = given
-        given = taken(self._executor.devices, name, given)
-        kind = kind_of(self._executor, name, given)
+        key = operand
+        operand = taken(self._executor.devices, name, operand)
+        kind = kind_of(self._executor, name, operand)
         for out in self._outs.values():
-            if overlap(given, out):
+            if overlap(operand, out):
                 raise ValueError(
                     f"{name}: expected an array apart from the `out` arrays of this graph, got one "
                     "that overlaps an `out`: its reader would have to run both before and after "
                     "its writer, a cycle; pass the node instead"
                 )
-        layout = getattr(given, "layout", None)
-        made = Value(len(self._values), tuple(given.shape), np.dtype(given.dtype), layout, kind)
-        self._values.append(made)
-        self._known[id(key)] = made
+        layout = getattr(operand, "layout", None)
+        value = Value(
+            len(self._values), tuple(operand.shape), np.dtype(operand.dtype), layout, kind
+        )
+        self._values.append(value)
+        self._known[id(key)] = value
         self._kept.append(key)  # keeps the object alive, so that no other gets its id()
-        self._given[made.number] = given
-        return made
+        self._given[value.number] = operand
+        return value
 
     def _record(self, task: Task, out: Any) -> Node:
         value = replace(task.out, number=len(self._values))

@@ -96,12 +96,12 @@ class Joined:
             return None
         return view if _binds(view) else device.empty(view.shape, value.dtype, value.layout)
 
-    def with_part(self, value: Value, made: Array) -> Array | None:
-        """Copies `made`, a micro-batch's part of an output, to the output, if it is not there yet.
+    def with_part(self, value: Value, part: Array) -> Array | None:
+        """Copies `part`, a micro-batch's part of an output, to the output, if it is not there yet.
 
         Returns the whole output after its last part was submitted, None before.
         """
         assert value.part is not None
         view, whole = self._views[value.number], self._wholes[value.part[0]]
-        whole.fence = made.fence if made is view else _copied(view, made).fence
+        whole.fence = part.fence if part is view else _copied(view, part).fence
         return whole if value.part[2] == self._extent else None

@@ -197,11 +197,11 @@ class GraphRun:
         """
         tasks = cancelled(plain(self.recorded, self.outputs), self.outputs)
         free = unused(self.recorded)
-        found = [fuse(tasks, self.outputs, self._holds, free)]
-        fewer = relaid(found[0], self.outputs, max(free, unused(found[0])))
+        choices = [fuse(tasks, self.outputs, self._holds, free)]
+        fewer = relaid(choices[0], self.outputs, max(free, unused(choices[0])))
         if fewer is not None:
-            found.insert(0, fuse(fewer, self.outputs, self._holds, max(free, unused(fewer))))
-        return found
+            choices.insert(0, fuse(fewer, self.outputs, self._holds, max(free, unused(fewer))))
+        return choices
 
     def _holds(self, task: Task) -> bool:
         assert task.fold is not None
@@ -222,11 +222,11 @@ class GraphRun:
         if known is None or self._outdated(*known, uris):
             journal = self.executor.journal
             try:
-                made = self._decided(uris, self._choices)
+                decided = self._decided(uris, self._choices)
             except Lacking:  # no device can do a merged task: plan the unmerged tasks instead
-                made = self._decided(uris, [plain(self.recorded, self.outputs)])
-            known = made, journal
-            if not made.kept.plan.explores:  # the plan of a trial is used once and not stored
+                decided = self._decided(uris, [plain(self.recorded, self.outputs)])
+            known = decided, journal
+            if not decided.kept.plan.explores:  # the plan of a trial is used once and not stored
                 if len(self._plans) >= MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = known
@@ -251,14 +251,14 @@ class GraphRun:
         due = known.kept.runs % LOOK == LOOK - 1
         return due and known.outdated(self.executor.costs, uris)
 
-    def _reserve(self, made: Decided) -> None:
+    def _reserve(self, decided: Decided) -> None:
         """Allocates memory for intermediate results, and an Array for each of them."""
         devices = self.executor.devices
-        for uri, memory in made.steps.memory.items():
+        for uri, memory in decided.steps.memory.items():
             self._at = uri
             self._arenas[uri] = devices[uri].buffer(memory.peak_nbytes)
-        for (number, uri), offset in made.steps.offsets.items():
-            value = made.steps.values[number]
+        for (number, uri), offset in decided.steps.offsets.items():
+            value = decided.steps.values[number]
             piece = self._arenas[uri].view(offset, value.nbytes)
             self._held[number, uri] = piece.array(value.dtype, value.shape, value.layout)
 
@@ -431,17 +431,19 @@ class GraphRun:
             return out._read(device.uri)
         return out if isinstance(out, Array) and out.device is device else None
 
-    def _delivered(self, number: int, uri: str, made: Array, watch: run_task.Watch) -> ContextArray:
+    def _delivered(
+        self, number: int, uri: str, array: Array, watch: run_task.Watch
+    ) -> ContextArray:
         """Returns an output as a ContextArray, and fills the caller's `out`."""
         out = self.outs.get(number)
         if isinstance(out, ContextArray):
             out.wrote(uri)
             return out
         if isinstance(out, np.ndarray):
-            out[...] = made.numpy()
-        elif isinstance(out, Array) and out is not made:
-            self._from(made, out, watch, partial(watch.wait, pending(out.device)))
-        return ContextArray(self.executor, uri, made)
+            out[...] = array.numpy()
+        elif isinstance(out, Array) and out is not array:
+            self._from(array, out, watch, partial(watch.wait, pending(out.device)))
+        return ContextArray(self.executor, uri, array)
 
 
 def _written(device: Device, target: Array, host: Any) -> Array:

@@ -32,11 +32,11 @@ Call = Callable[[], Array]
 
 def run(device: Device, task: Task, reads: Mapping[str, Any], out: Array | None) -> Array:
     """Launches the task. `reads` are on the device, or host arrays that `ops` copies there."""
-    made = operation_of(task).launch(device, task, reads, out)
-    if isinstance(made, Array):
-        return made
+    result = operation_of(task).launch(device, task, reads, out)
+    if isinstance(result, Array):
+        return result
     # A task of host arrays alone may return its result on the host: copy it to the device.
-    return device.array(np.asarray(made))
+    return device.array(np.asarray(result))
 
 
 def copies(reads: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -44,12 +44,12 @@ def copies(reads: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
 
     The copies are made before the task runs, because the task may overwrite an operand.
     """
-    made = {}
+    copied = {}
     for name, x in reads.items():
         if isinstance(x, Array) and x.fence is not None:
             x.fence.wait()
-        made[name] = np.array(x.numpy() if isinstance(x, Array) else x)
-    return made
+        copied[name] = np.array(x.numpy() if isinstance(x, Array) else x)
+    return copied
 
 
 class Watch:
@@ -98,26 +98,26 @@ class Watch:
         inspector = self.executor.inspector
         if inspector is None or not inspector.due():
             return call()
-        given = copies(reads)
-        made = call()
-        if made.fence is not None:
-            made.fence.wait()
+        operands = copies(reads)
+        result = call()
+        if result.fence is not None:
+            result.fence.wait()
         name = " + ".join(task.made_of)
-        look = partial(operation_of(task).wrong, task, made.numpy(), given, inspector.chance)
+        look = partial(operation_of(task).wrong, task, result.numpy(), operands, inspector.chance)
         wrong = self.clocked.check(name, uri, look)
         if wrong:
             raise WrongResult(f"{uri}: {name} gave a wrong result: {wrong}")
-        return made
+        return result
 
     def timed(self, at: int, uri: str, call: Call) -> Array:
         """Runs task `at` of the plan, timed if this run is measured."""
         plan, device = self.kept.plan.tasks[at], self.executor.devices[uri]
         if not self.waits:
-            made = call()
+            result = call()
             self.executor.load.gave(device, plan.end_s - plan.start_s)
-            return made
+            return result
         self.wait(pending(device))
-        made = self.clocked.step(
+        result = self.clocked.step(
             device, COMPUTE, " + ".join(plan.made_of), lambda: self._ended(call()),
             size=plan.work.size, predicted_s=plan.end_s - plan.start_s,
         )  # fmt: skip
@@ -128,7 +128,7 @@ class Watch:
         self.kept.measured[at] = Measured(into + seconds, seconds, into, out_s, 0.0)
         if self.tells:
             self.executor.tell("ran", plan.work.op, uri, plan.work.size, seconds)
-        return made
+        return result
 
     def _ended(self, made: Array) -> Array:
         self.wait(made.fence)

@@ -161,8 +161,8 @@ class Health:
         why = f"no answer to {self._misses} heartbeat{s}"
         self._doubt(now_s, why, self._misses >= self.missed)
 
-    def failed(self, now_s: float, why: str, gone: bool = False) -> None:
-        """Reports that a call failed by a fault of the device. `gone` means that the device itself
+    def failed(self, now_s: float, why: str, lost: bool = False) -> None:
+        """Reports that a call failed by a fault of the device. `lost` means that the device itself
         reports that it is lost.
         """
         if self.state is State.LOST:
@@ -170,7 +170,7 @@ class Health:
         self._failures += 1
         many = self._failures >= FAILURES
         times = f"failure {self._failures} without being healthy in between: " if many else ""
-        self._doubt(now_s, times + why, gone or many)
+        self._doubt(now_s, times + why, lost or many)
 
     def tries(self, now_s: float) -> bool:
         """Begins probation and returns True. Returns False if it is too early, or if a try is under

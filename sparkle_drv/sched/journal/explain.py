@@ -12,20 +12,20 @@ from sparkle_drv.sched.operations.table import rate_unit
 from sparkle_drv.types import DeviceInfo, in_common
 
 
-def devices(given: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
+def devices(opened: Sequence[Device], costs: Costs, aside: Mapping[str, str]) -> str:
     """Describes each device in a paragraph: what it is, and its measured rates.
 
     `aside` has devices that take part only when they are named, each with the reason.
     """
     lines = []
-    for device in given:
+    for device in opened:
         info, node = device.info, costs.nodes[device.uri]
         kind = "emulated " * info.emulated + "software " * info.software + info.kind
         units = f"{info.compute_units} units"
         lines.append(f"{device.uri}: {info.name}, {kind}, {units}, {info.driver}")
         memory = "unified with the host" if info.unified else "its own memory"
-        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, given)}")
-        lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, given)}")
+        lines.append(f"    {info.memory_nbytes / 2**30:.1f} GiB, {memory}{_shared(device, opened)}")
+        lines.append(f"    {_measured(device.uri, costs)}; {_peers(device, opened)}")
         if rates := best(info):
             lines.append(f"    at best: {rates}")
         if device.uri in aside:
@@ -61,14 +61,14 @@ def _unmeasured(uri: str, costs: Costs) -> list[str]:
     """Returns a line for each operation or link of a device that could not be measured. The line
     says why, and whether the measurement will be tried again.
     """
-    found = []
+    lines = []
     for (what, at), failed in sorted(costs.unmeasured.items()):
         if at == uri:
             name = f"from {what}" if what in costs.nodes else what
             name = "from the host and to it" if what == HOST else name
             again = "; tried again when next asked for" if costs.to_probe(what, uri) else ""
-            found.append(f"    {name}: {failed}{again}")
-    return found
+            lines.append(f"    {name}: {failed}{again}")
+    return lines
 
 
 def _measured(uri: str, costs: Costs) -> str:
@@ -89,13 +89,13 @@ def _measured(uri: str, costs: Costs) -> str:
     return "measured: " + ", ".join([*rates, latency])
 
 
-def _shared(device: Device, given: Sequence[Device]) -> str:
+def _shared(device: Device, opened: Sequence[Device]) -> str:
     """Describes the resources that the device shares, and the devices that it shares them with.
     Devices that share a resource slow one another down.
     """
     names: dict[str, list[str]] = {}  # resources, by the devices that share them
     for name in device.info.shares:
-        others = [d.uri for d in given if d is not device and in_common((name,), d.info.shares)]
+        others = [d.uri for d in opened if d is not device and in_common((name,), d.info.shares)]
         names.setdefault(", ".join(others), []).append(name)
     words = [
         f"{', '.join(of)} with {them}" if them else ", ".join(of) for them, of in names.items()
@@ -103,10 +103,10 @@ def _shared(device: Device, given: Sequence[Device]) -> str:
     return f", shares {'; '.join(words)}" if words else ""
 
 
-def _peers(device: Device, given: Sequence[Device]) -> str:
+def _peers(device: Device, opened: Sequence[Device]) -> str:
     """Names the device's peers, from which the driver copies to this device directly, without the
     host (Queue.copy_peer). Says also if the device exports its memory.
     """
-    same = [d.uri for d in given if d is not device and device.is_peer(d)]
+    same = [d.uri for d in opened if d is not device and device.is_peer(d)]
     memory = ", exports its memory" if "ipc" in device.info.features else ""
     return (f"peers: {', '.join(same)}" if same else "no peers") + memory

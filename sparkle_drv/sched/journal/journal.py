@@ -63,7 +63,7 @@ class Journal:
         """Records the schedule that a graph's tasks got. It is the one with the number `index` in
         `Placed.order`, the candidates of decide/place_graph.py.
         """
-        made = {
+        event = {
             "works": [asdict(work) for work in works],
             "reads": reads,
             "devices": uris,
@@ -71,18 +71,18 @@ class Journal:
             "index": index,
             "schedule": asdict(schedule),
         }
-        self._add("placed", {**made, "layers": layers} if layers else made)
+        self._add("placed", {**event, "layers": layers} if layers else event)
 
     def divided(
         self, work: Work, axes: Sequence[Axis], uris: Sequence[str], wanted: Wanted,
         divided: Divided,
     ) -> None:  # fmt: skip
         """Records that `divide(costs, work, axes, uris, wanted)` returned `divided`."""
-        made = {
+        event = {
             "work": asdict(work), "axes": [asdict(axis) for axis in axes], "devices": uris,
             "wanted": asdict(wanted), "plan": _divided_out(divided),
         }  # fmt: skip
-        self._add("divided", made)
+        self._add("divided", event)
 
     def record_call(self, call: str, *args: Any) -> None:
         """Records that the method `call` of Costs was called. A replay calls it again by `tell`."""
@@ -128,52 +128,52 @@ def replay(
                 call, args = line["told"]["call"], line["told"]["args"]
                 tell(costs, call, args if alter is None else alter(call, args))
             elif "placed" in line:
-                made = line["placed"]
-                stands = {"devices": made["devices"], **made["schedule"]}
-                yield _line(stands), _line(_placed(costs, made))
+                event = line["placed"]
+                stands = {"devices": event["devices"], **event["schedule"]}
+                yield _line(stands), _line(_placed(costs, event))
             elif "divided" in line:
-                made = line["divided"]
-                yield _line(made["plan"]), _line(_divided(costs, made))
+                event = line["divided"]
+                yield _line(event["plan"]), _line(_divided(costs, event))
             else:
-                made = line["decided"]
+                event = line["decided"]
                 try:
-                    work, barred = _work_in(made["work"]), made.get("barred")
-                    plan = _plan_out(choose(costs, work, made["devices"], barred))
+                    work, barred = _work_in(event["work"]), event.get("barred")
+                    plan = _plan_out(choose(costs, work, event["devices"], barred))
                 except Impossible as error:
                     plan = {"impossible": str(error)}
-                yield _line(made["plan"]), _line(plan)
+                yield _line(event["plan"]), _line(plan)
         except (
             LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError
         ) as error:  # fmt: skip
             raise ValueError(f"journal, line {number}: {type(error).__name__}: {error}") from None
 
 
-def _placed(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Decides again where a graph's tasks run, by the inputs that the journal's event `made` holds.
-    Returns the schedule.
+def _placed(costs: Costs, event: dict[str, Any]) -> dict[str, Any]:
+    """Decides again where a graph's tasks run, by the inputs in the journal's `event`. Returns the
+    schedule.
     """
-    works = [_work_in(work) for work in made["works"]]
-    refused = {(task, uri): why for task, uri, why in made["refused"]}
+    works = [_work_in(work) for work in event["works"]]
+    refused = {(task, uri): why for task, uri, why in event["refused"]}
     try:
-        given = works, made["reads"], made["devices"], refused, made.get("layers", ())
+        given = works, event["reads"], event["devices"], refused, event.get("layers", ())
         found = placed(costs, *given).order
     except Impossible as error:
         return {"impossible": str(error)}
-    return {"devices": made["devices"], **asdict(found[min(made["index"], len(found) - 1)])}
+    return {"devices": event["devices"], **asdict(found[min(event["index"], len(found) - 1)])}
 
 
-def _divided(costs: Costs, made: dict[str, Any]) -> dict[str, Any]:
-    """Decides again how devices share a call, by the inputs that the journal's event `made` holds.
+def _divided(costs: Costs, event: dict[str, Any]) -> dict[str, Any]:
+    """Decides again how devices share a call, by the inputs that the journal's event `event` holds.
     Returns the shares.
     """
-    axes = [Axis(**axis) for axis in made["axes"]]
+    axes = [Axis(**axis) for axis in event["axes"]]
     try:
-        found = divide(
-            costs, _work_in(made["work"]), axes, made["devices"], Wanted(**made["wanted"])
+        divided = divide(
+            costs, _work_in(event["work"]), axes, event["devices"], Wanted(**event["wanted"])
         )
     except ValueError as error:
         return {"impossible": str(error)}
-    return {"impossible": "no device can do the work"} if found is None else _divided_out(found)
+    return {"impossible": "no device can do the work"} if divided is None else _divided_out(divided)
 
 
 def _divided_out(divided: Divided) -> dict[str, Any]:
@@ -194,34 +194,34 @@ def _plain(value: Any) -> Any:
 
 def _costs_out(costs: Costs) -> dict[str, Any]:
     # Copies, because the originals change with each run.
-    found = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}
+    costs_now = {f.name: copy(getattr(costs, f.name)) for f in fields(costs)}
     return {
-        **found,
-        "nodes": {uri: asdict(node) for uri, node in found["nodes"].items()},
-        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in found["speeds"].items()],
-        "links": [[source, to, asdict(line)] for (source, to), line in found["links"].items()],
-        "unmeasured": [[*key, one.times, one.why] for key, one in found["unmeasured"].items()],
-        "last": [[op, uri, run] for (op, uri), run in found["last"].items()],
+        **costs_now,
+        "nodes": {uri: asdict(node) for uri, node in costs_now["nodes"].items()},
+        "speeds": [[op, uri, asdict(speed)] for (op, uri), speed in costs_now["speeds"].items()],
+        "links": [[source, to, asdict(line)] for (source, to), line in costs_now["links"].items()],
+        "unmeasured": [[*key, one.times, one.why] for key, one in costs_now["unmeasured"].items()],
+        "last": [[op, uri, run] for (op, uri), run in costs_now["last"].items()],
     }
 
 
-def _costs_in(given: dict[str, Any]) -> Costs:
-    costs = Costs(spare_s=given["spare_s"], runs=dict(given["runs"]))
-    for uri, node in given["nodes"].items():
+def _costs_in(saved: dict[str, Any]) -> Costs:
+    costs = Costs(spare_s=saved["spare_s"], runs=dict(saved["runs"]))
+    for uri, node in saved["nodes"].items():
         reliability = Reliability(**node.pop("reliability"))
         node.update(shares=tuple(node["shares"]), lacks=set(node["lacks"]))
         costs.nodes[uri] = DeviceCosts(**node, reliability=reliability)
-    for op, uri, speed in given["speeds"]:
+    for op, uri, speed in saved["speeds"]:
         speed["line"] = Line(**speed["line"])
         speed["knots"] = {int(at): Knot(**knot) for at, knot in speed["knots"].items()}
         speed["_recent"] = deque(speed["_recent"], WINDOW)
         costs.speeds[op, uri] = Speed(**speed)
-    costs.parts = {op: tuple(parts) for op, parts in given["parts"].items()}
-    for source, to, line in given["links"]:
+    costs.parts = {op: tuple(parts) for op, parts in saved["parts"].items()}
+    for source, to, line in saved["links"]:
         costs.links[source, to] = Line(**line)
-    for what, uri, times, why in given["unmeasured"]:
+    for what, uri, times, why in saved["unmeasured"]:
         costs.unmeasured[what, uri] = Unmeasured(times, why)
-    for op, uri, run in given["last"]:
+    for op, uri, run in saved["last"]:
         costs.last[op, uri] = run
     return costs
 

@@ -27,13 +27,13 @@ def measured(took: Measured, cost: Cost) -> str:
     )
 
 
-def candidate(one: Candidate, chosen: bool) -> str:
+def candidate(device_cost: Candidate, chosen: bool) -> str:
     """Describes one candidate device: what it would cost, and why it was not chosen."""
     mark = "->" if chosen else "  "
-    if one.cost is None:
-        return f"{mark} {one.device}: cannot: {one.why}"
-    why = "".join(f"; {text}" for text in (one.why, one.basis) if text)
-    return f"{mark} {one.device}: {_cost(one.cost)}{why}"
+    if device_cost.cost is None:
+        return f"{mark} {device_cost.device}: cannot: {device_cost.why}"
+    why = "".join(f"; {text}" for text in (device_cost.why, device_cost.basis) if text)
+    return f"{mark} {device_cost.device}: {_cost(device_cost.cost)}{why}"
 
 
 def _cost(cost: Cost) -> str:

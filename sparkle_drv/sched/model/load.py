@@ -31,14 +31,14 @@ class Load:
 
     def queued_s(self, device: Device) -> float:
         """Returns the predicted seconds of the device's unfinished work. Never blocks."""
-        given = self._given[device.uri]
-        if not given:
+        submissions = self._given[device.uri]
+        if not submissions:
             return 0.0
         reached = device.default_queue.reached
         with self._lock:
-            while given and given[0][0] <= reached:
-                ended_s = given.popleft()[1]
+            while submissions and submissions[0][0] <= reached:
+                ended_s = submissions.popleft()[1]
                 self._left_s[device.uri] -= ended_s
-            if not given:
+            if not submissions:
                 self._left_s[device.uri] = 0.0  # no work is left: drops rounding errors
             return self._left_s[device.uri]

@@ -79,8 +79,8 @@ def _sane(entry: Any) -> bool:
         return False
 
 
-def _points(given: Any) -> list[Point]:
+def _points(saved: Any) -> list[Point]:
     """Returns measured points, (size, seconds), as floats. Raises TypeError or ValueError if
-    `given` is not a list of pairs of numbers.
+    `saved` is not a list of pairs of numbers.
     """
-    return [(float(size), float(seconds)) for size, seconds in given]
+    return [(float(size), float(seconds)) for size, seconds in saved]

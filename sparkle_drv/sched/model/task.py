@@ -133,11 +133,11 @@ class Conversion:
 
 def readers(tasks: Sequence[Task]) -> dict[int, list[int]]:
     """Returns the tasks that read each value, by the value's number."""
-    found: dict[int, list[int]] = {}
+    by_value: dict[int, list[int]] = {}
     for i, task in enumerate(tasks):
         for value in task.arrays:
-            found.setdefault(value.number, []).append(i)
-    return found
+            by_value.setdefault(value.number, []).append(i)
+    return by_value
 
 
 def bound(tasks: Sequence[Task], kinds: Mapping[int, str]) -> list[Task]:

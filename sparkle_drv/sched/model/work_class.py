@@ -47,13 +47,13 @@ class Class:
         """
         if self.predicted is None:
             return {}
-        found = {}
+        reasons = {}
         for device in devices:
             try:
                 self.predicted.able(device)
             except (ValueError, TypeError, LookupError) as error:
-                found[device.uri] = str(error).partition("\n")[0]
-        return found
+                reasons[device.uri] = str(error).partition("\n")[0]
+        return reasons
 
 
 @dataclass(frozen=True)

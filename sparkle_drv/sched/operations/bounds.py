@@ -51,16 +51,16 @@ def evaluate(graph: Graph, values: Mapping[str, Any], *dtypes: Any) -> Pair:
     most = min(float(t.max) for t in (*floats, *whole))
     dtype = max(floats, key=lambda t: float(t.eps)).dtype
     eps, tiny = float(np.finfo(dtype).eps), float(np.finfo(dtype).tiny)
-    found: list[Pair] = []
+    steps: list[Pair] = []
     with np.errstate(all="ignore"):
         for i, step in enumerate(graph.nodes):
             if i in single or not step.args:
                 given = single[i] if i in single else values[str(step.value)]
                 value = np.broadcast_to(np.asarray(given, np.float64), (length,))
                 exact = value == value.astype(dtype)
-                found.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
+                steps.append((value, np.where(exact | np.isnan(value), 0.0, eps * np.abs(value))))
                 continue
-            operands = [found[a] for a in step.args]
+            operands = [steps[a] for a in step.args]
             value = _at(step.op, [v for v, _ in operands])
             if step.truth:
                 # a sum of truths (0 or 1) means "or", so it is at most 1
@@ -79,8 +79,8 @@ def evaluate(graph: Graph, values: Mapping[str, Any], *dtypes: Any) -> Pair:
             # has no bound if one of its operands has none.
             if step.op != "where":
                 over |= np.isinf(sum(off for _, off in operands))
-            found.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
-    return found[-1]
+            steps.append((value, np.where(over | np.isnan(bound), np.inf, bound)))
+    return steps[-1]
 
 
 def _signed(op: str, operands: list[Pair]) -> Array:

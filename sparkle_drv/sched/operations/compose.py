@@ -94,24 +94,24 @@ class _Made:
         names = (*self.reads, *self.numbers)
         return Expr(self.builder.graph(root, names, "", CALLED), self.reads, self.numbers)
 
-    def copied(self, given: Expr, inner: Mapping[str, Expr]) -> int:
-        """Appends the nodes of `given` to the new expression. Returns the number of the last
+    def copied(self, expression: Expr, inner: Mapping[str, Expr]) -> int:
+        """Appends the nodes of `expression` to the new expression. Returns the number of the last
         appended node.
 
-        `inner` maps names of arrays in `given` to expressions, whose nodes are appended in their
-        place.
+        `inner` maps names of arrays in `expression` to expressions, whose nodes are appended in
+        their place.
         """
         new: list[int] = []
-        for node in given.graph.nodes:
+        for node in expression.graph.nodes:
             if node.op != "name":
                 args = tuple(new[a] for a in node.args)
                 new.append(self.builder.add(node.op, args, node.value, node.at))
             elif node.value in inner:
                 new.append(self.copied(inner[str(node.value)], {}))
-            elif node.value in given.reads:
-                new.append(self.array(given.reads[str(node.value)]))
+            elif node.value in expression.reads:
+                new.append(self.array(expression.reads[str(node.value)]))
             else:
-                new.append(self.number(given.numbers[str(node.value)]))
+                new.append(self.number(expression.numbers[str(node.value)]))
         return new[-1]
 
     def array(self, value: Value) -> int:
@@ -162,27 +162,27 @@ def as_text(graph: Graph, names: Mapping[str, str] | None = None, numbers: bool 
     """
     texts: list[tuple[str, int]] = []  # (text, binding strength of its outer operator)
     for node in graph.nodes:
-        given = [texts[a] for a in node.args]
+        operands = [texts[a] for a in node.args]
         if node.op == "name":
             name = str(node.value)
-            made = names[name] if names else name, 99
+            text_of = names[name] if names else name, 99
         elif node.op == "number":
             text = _number(node.value) if numbers else "#"
-            made = text, _UNARY if text.startswith("-") else 99
+            text_of = text, _UNARY if text.startswith("-") else 99
         elif node.op in _SIGNS:
             sign, binds = _SIGNS[node.op]
-            (left, lb), (right, rb) = given
+            (left, lb), (right, rb) = operands
             left = f"({left})" if lb < binds or (node.op == "pow" and lb == binds) else left
             right = f"({right})" if rb <= binds else right
-            made = f"{left} {sign} {right}", binds
+            text_of = f"{left} {sign} {right}", binds
         elif node.op == "neg":
-            text, binds = given[0]
-            made = (f"-({text})" if binds < _UNARY else f"-{text}"), _UNARY
+            text, binds = operands[0]
+            text_of = (f"-({text})" if binds < _UNARY else f"-{text}"), _UNARY
         else:
-            made = f"{node.op}({', '.join(text for text, _ in given)})", 99
-        if len(made[0]) > LONGEST:
+            text_of = f"{node.op}({', '.join(text for text, _ in operands)})", 99
+        if len(text_of[0]) > LONGEST:
             return ""
-        texts.append(made)
+        texts.append(text_of)
     return texts[-1][0]
 
 

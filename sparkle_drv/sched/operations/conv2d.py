@@ -107,11 +107,11 @@ class Conv2dOperation(Product):
         shape, layout = geometry_of(task), task.options["layout"]
         whole: dict[str, int | None] = {"bias": None} if "bias" in task.reads else {}
         cut = dict.fromkeys(whole, 0)
-        found = [Cut("images", shape.n, {"x": 0, "w": None, **whole}, 0)]
+        ways = [Cut("images", shape.n, {"x": 0, "w": None, **whole}, 0)]
         if shape.groups == 1 and layout in LAYOUTS:
             axis = layout.index("C")
-            found.append(Cut("channels", shape.oc, {"x": None, "w": 0, **cut}, axis))
-        return found
+            ways.append(Cut("channels", shape.oc, {"x": None, "w": 0, **cut}, axis))
+        return ways
 
     def launch(self, device: Device, task: Task, reads: Mapping[str, Any], out: Any = None) -> Any:
         bias = row(reads.get("bias"))

@@ -112,21 +112,21 @@ class DispatchOperation(Operation):
         launch = partial(device.default_queue.launch, kernel, *there, groups=self.groups(count))
         return launch(group_size=self.group_size), there
 
-    def _joined(self, made: list[Host]) -> Host:
+    def _joined(self, arrays: list[Host]) -> Host:
         """Joins several results of a piece into one array of bytes. Each row belongs to one index
         along the axis that is cut, and has the bytes of each result at this index.
         """
-        if len(made) == 1:
-            return made[0]
+        if len(arrays) == 1:
+            return arrays[0]
         axes = [self.how.axes.get(at) for at in self.how.written]
         rows = (x[None] if axis is None else np.moveaxis(x, axis, 0)
-                for x, axis in zip(made, axes, strict=True))  # fmt: skip
+                for x, axis in zip(arrays, axes, strict=True))  # fmt: skip
         flat = [np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8) for x in rows]
         return np.concatenate(flat, axis=1)
 
-    def put(self, made: Any) -> Any:
+    def put(self, result: Any) -> Any:
         """Writes the result into the caller's arrays, and returns them."""
-        host = made.numpy() if isinstance(made, Array) else made
+        host = result.numpy() if isinstance(result, Array) else result
         targets, begin = [self.how.given[at] for at in self.how.written], 0
         for at, target in zip(self.how.written, targets, strict=True):
             part = host

@@ -84,7 +84,7 @@ def _predicted(
             # bytes.
             scale = 3 * dtype_of(tag).itemsize / (_length(group, tag) * nbytes)
             terms.append((_chain(group, tag), scale * times[group, tag]))
-    able = partial(check_on, graph=graph, code=code, found=numbers)
+    able = partial(check_on, graph=graph, code=code, numbers=numbers)
     return Predicted(base, tuple(terms), able)
 
 

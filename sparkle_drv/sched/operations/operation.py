@@ -208,7 +208,7 @@ class Request:
         """Takes the Task of an earlier call with the same shapes and options."""
         self._task = self.operation.renewed(task, self)
 
-    def _check_out(self, made: Value) -> None:
+    def _check_out(self, value: Value) -> None:
         out = self.out
         if out is None:
             return
@@ -217,7 +217,7 @@ class Request:
             for name, x in self.operands.items():
                 if is_context_array(x):
                     staging.check_out_kind(out, name)
-        staging.check_out(out, made.shape, made.dtype, made.layout)
+        staging.check_out(out, value.shape, value.dtype, value.layout)
 
     def call(
         self, device: Device, place: Callable[[Any], Any], out: Any, changed: Any = None
@@ -236,15 +236,15 @@ class Request:
     def given(self, operands: Mapping[str, Any]) -> Request:
         """Returns the call with other arrays in place of its operands."""
         swap = {id(x): operands[name] for name, x in self.operands.items()}
-        made = Request(
+        request = Request(
             self.operation, tuple(swap.get(id(x), x) for x in self.args),
             {name: swap.get(id(x), x) for name, x in self.named.items()}, self.home,
             self.conversion,
         )  # fmt: skip
-        made.out, made.terms, made.measured = self.out, self.terms, self.measured
-        made.is_direct = self.is_direct
-        made._operands, made._task = dict(operands), self._task
-        return made
+        request.out, request.terms, request.measured = self.out, self.terms, self.measured
+        request.is_direct = self.is_direct
+        request._operands, request._task = dict(operands), self._task
+        return request
 
 
 def is_array(x: Any) -> bool:

@@ -106,15 +106,15 @@ class ReduceOperation(Operation):
         if task.expression is not None:
             return []
         a, op, axis = task.reads["a"], task.options["op"], task.options["axis"]
-        gone = set(axes_of(axis, len(a.shape)))
+        reduced = set(axes_of(axis, len(a.shape)))
         for at, extent in enumerate(a.shape):
-            if at not in gone and extent > 1:
-                before = 0 if task.options["keepdims"] else sum(other < at for other in gone)
+            if at not in reduced and extent > 1:
+                before = 0 if task.options["keepdims"] else sum(other < at for other in reduced)
                 return [Cut("elements", extent, {"a": at}, at - before)]
         rounds = op == "sum" and check.tag_of(a.dtype) in promote.COMPUTED_IN
-        if op not in COMBINED or not gone or rounds:
+        if op not in COMBINED or not reduced or rounds:
             return []
-        at = max(gone, key=lambda at: (a.shape[at], -at))
+        at = max(reduced, key=lambda at: (a.shape[at], -at))
         return [Cut("terms", a.shape[at], {"a": at}, None, op)]
 
     def launch(self, device: Device, task: Task, reads: Mapping[str, Any], out: Any = None) -> Any:

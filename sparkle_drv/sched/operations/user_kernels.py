@@ -58,25 +58,25 @@ class UserKernel:
         return found
 
 
-def kernel_of(given: Any) -> UserKernel:
+def kernel_of(kernel: Any) -> UserKernel:
     """Returns the kernel that a caller names.
 
-    Raises TypeError if `given` is neither a name nor a mapping from backends to images. Raises
+    Raises TypeError if `kernel` is neither a name nor a mapping from backends to images. Raises
     ValueError for a name that is not in the manifest, and for args that differ between backends.
     Raises OSError if the file of an image does not exist.
     """
-    if isinstance(given, str):
-        entry = assets.entry(given)
+    if isinstance(kernel, str):
+        entry = assets.entry(kernel)
         if entry is None:
-            raise ValueError(f"kernel: expected a name of the manifest, got {given!r}")
-        return UserKernel(given, tuple(Arg(**arg) for arg in entry["args"]), {}, "")
-    if not isinstance(given, Mapping) or not given:
-        raise TypeError(f"kernel: expected a name, or a mapping by backend, got {given!r}")
-    digest, seen = hashlib.sha256(), dict[str, tuple[Arg, ...]]()
-    for backend, image in given.items():
+            raise ValueError(f"kernel: expected a name of the manifest, got {kernel!r}")
+        return UserKernel(kernel, tuple(Arg(**arg) for arg in entry["args"]), {}, "")
+    if not isinstance(kernel, Mapping) or not kernel:
+        raise TypeError(f"kernel: expected a name, or a mapping by backend, got {kernel!r}")
+    digest, signatures = hashlib.sha256(), dict[str, tuple[Arg, ...]]()
+    for backend, image in kernel.items():
         if not isinstance(image, Mapping) or any(field not in image for field in _FIELDS):
             raise TypeError(f"kernel: {backend}: expected image, entry and args, got {image!r}")
-        seen[backend] = parse_args(image["args"])
+        signatures[backend] = parse_args(image["args"])
         code = image["image"]
         if isinstance(code, (str, os.PathLike)):
             at = os.stat(code)
@@ -84,14 +84,16 @@ def kernel_of(given: Any) -> UserKernel:
         options = sorted((key, value) for key, value in image.items() if key != "image")
         digest.update(repr((backend, options)).encode())
         digest.update(bytes(code))
-    first = next(iter(seen))
-    for backend, args in seen.items():
-        if [arg.type for arg in args] != [arg.type for arg in seen[first]]:
-            told = f"{given[first]['args']!r} for {first} and {given[backend]['args']!r}"
+    first = next(iter(signatures))
+    for backend, args in signatures.items():
+        if [arg.type for arg in args] != [arg.type for arg in signatures[first]]:
+            told = f"{kernel[first]['args']!r} for {first} and {kernel[backend]['args']!r}"
             raise ValueError(
                 f"kernel: expected the same args for all backends, got {told} for {backend}"
             )
-    return UserKernel(str(given[first]["entry"]), seen[first], dict(given), digest.hexdigest()[:12])
+    return UserKernel(
+        str(kernel[first]["entry"]), signatures[first], dict(kernel), digest.hexdigest()[:12]
+    )
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,12 @@ def arguments(kernel: UserKernel, given: Any, cut: Any, out: Any) -> Arguments:
             raise ValueError(f"cut: expected an axis of {names[at]}, which is written, got none")
         if isinstance(given[at], np.ndarray) and not given[at].flags.writeable:
             raise ValueError(f"{names[at]}: expected a writable array, got a read-only one")
-    for one, other in combinations(written, 2):
-        x, y = given[one], given[other]
+    for first_at, other in combinations(written, 2):
+        x, y = given[first_at], given[other]
         numpy = isinstance(x, np.ndarray) and isinstance(y, np.ndarray)
         if x is y or (numpy and np.may_share_memory(x, y)):
             raise ValueError(
-                f"{names[one]}: expected memory apart from {names[other]}, got shared memory"
+                f"{names[first_at]}: expected memory apart from {names[other]}, got shared memory"
             )
     return Arguments(args, tuple(given), axes, words, written, extent)
 
@@ -183,14 +185,14 @@ def _word(arg: Arg, value: Any) -> str:
     return str(value)
 
 
-def _check(arg: Arg, x: Any, told: bool) -> None:
-    """Raises TypeError if `x` cannot be the argument `arg`. `told` says that `arg` is a number
-    argument whose value is computed for each piece; `x` may then be None.
+def _check(arg: Arg, x: Any, is_computed: bool) -> None:
+    """Raises TypeError if `x` cannot be the argument `arg`. `is_computed` says that `arg` is a
+    number whose value is computed for each piece; `x` may then be None.
     """
     kind = arg.type.rstrip("*")
     if not arg.is_pointer:
         wanted: Any = (int, np.integer) if kind[0] != "f" else (int, float, np.number)
-        if isinstance(x, bool) or not (isinstance(x, wanted) or (told and x is None)):
+        if isinstance(x, bool) or not (isinstance(x, wanted) or (is_computed and x is None)):
             raise TypeError(f"{arg.name}: expected a number for {kind}, got {x!r}")
     elif x is None and arg.optional:
         return
@@ -205,29 +207,29 @@ def _written(kernel: UserKernel, out: Any, names: Sequence[str]) -> tuple[int, .
     if not kernel.images:
         if out is not None:
             raise ValueError(f"out: expected None for a kernel of the manifest, got {out!r}")
-        found = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
-        if not found:
+        written = tuple(at for at, a in enumerate(kernel.args) if a.is_pointer and "w" in a.access)
+        if not written:
             raise ValueError(f"kernel: expected a kernel that writes an array, got {kernel.name}")
-        return found
+        return written
     several = out if isinstance(out, (list, tuple)) else () if out is None else (out,)
-    found = tuple(dict.fromkeys(_place("out", key, names) for key in several))
-    if not found or not all(kernel.args[at].is_pointer for at in found):
+    written = tuple(dict.fromkeys(_place("out", key, names) for key in several))
+    if not written or not all(kernel.args[at].is_pointer for at in written):
         raise ValueError(f"out: expected the arrays that the kernel writes, got {out!r}")
-    return found
+    return written
 
 
 def _extent(axes: Mapping[int, int], names: Sequence[str], given: Sequence[Any]) -> int:
-    found = {}
+    extents = {}
     for at, axis in axes.items():
         ndim = 0 if given[at] is None else given[at].ndim
         if not 0 <= axis < ndim:
             of = f"from 0 to {ndim - 1}" if ndim else "which has no axes"
             raise ValueError(f"cut: expected an axis of {names[at]}, {of}, got {axis}")
-        found[names[at]] = given[at].shape[axis]
-    if len(set(found.values())) != 1 or 0 in found.values():
-        told = ", ".join(f"{n} of {name}" for name, n in found.items()) or "no array"
+        extents[names[at]] = given[at].shape[axis]
+    if len(set(extents.values())) != 1 or 0 in extents.values():
+        told = ", ".join(f"{n} of {name}" for name, n in extents.items()) or "no array"
         raise ValueError(f"cut: expected axes of one equal size above 0, got {told}")
-    return int(next(iter(found.values())))
+    return int(next(iter(extents.values())))
 
 
 def groups_of(groups: Any, extent: int) -> Callable[[int], Any]:

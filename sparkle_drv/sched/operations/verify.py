@@ -53,11 +53,11 @@ stride 2."""
 
 
 def product(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator,
+    got: Array, operands: Sequence[Array | None], chance: np.random.Generator,
     activation: str | None = None,
 ) -> str:  # fmt: skip
-    """Checks c = activation(a @ b + bias). `given` holds a, b, bias."""
-    a, b, bias = (None if x is None else np.asarray(x, np.float64) for x in given)
+    """Checks c = activation(a @ b + bias). `operands` holds a, b, bias."""
+    a, b, bias = (None if x is None else np.asarray(x, np.float64) for x in operands)
     assert a is not None
     assert b is not None
     beside = np.zeros(b.shape[1]) if bias is None else bias
@@ -106,11 +106,11 @@ def _freivalds(
 
 
 def convolution(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, shape: Geometry,
+    got: Array, operands: Sequence[Array | None], chance: np.random.Generator, shape: Geometry,
     activation: str | None = None,
 ) -> str:  # fmt: skip
-    """Checks some elements of a convolution. `given` holds x, w, bias."""
-    x, w, bias = given
+    """Checks some elements of a convolution. `operands` holds x, w, bias."""
+    x, w, bias = operands
     assert x is not None
     assert w is not None
     nhwc = shape.layout == "NHWC"
@@ -142,7 +142,7 @@ def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
     """Returns the part of an image [c, h, w] that one output reads: [c, kh, kw], zero beyond the
     edges.
     """
-    seen = np.zeros((len(image), *shape.kernel))
+    window = np.zeros((len(image), *shape.kernel))
     rows, columns = (
         [at * shape.stride[i] - shape.pad[i] + tap * shape.dilation[i]
          for tap in range(shape.kernel[i])]
@@ -151,8 +151,8 @@ def _window(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
     for u, y in enumerate(rows):
         for v, column in enumerate(columns):
             if 0 <= y < shape.h and 0 <= column < shape.w:
-                seen[:, u, v] = image[:, y, column]
-    return seen
+                window[:, u, v] = image[:, y, column]
+    return window
 
 
 def _near(image: Array, shape: Geometry, oy: int, ox: int) -> Array:
@@ -195,13 +195,13 @@ def _outline(graph: Graph, values: dict[str, Any], result: np.dtype[Any]) -> Out
     kinds = {name: check.tag_of(x.dtype) for name, x in arrays.items()}
     code, _ = fused.program(graph, kinds, numbers)
     steps = {promote.dtype_of(kind) for kind in code.types}
-    given = {x.dtype for x in arrays.values()}
-    if {*given, *steps} == {np.dtype(np.int32)} and result.kind == "i":
+    dtypes = {x.dtype for x in arrays.values()}
+    if {*dtypes, *steps} == {np.dtype(np.int32)} and result.kind == "i":
         return arrays, numbers, steps, "exact"
     # An expression that is not wholly in i32 is checked only if all arrays and the result are
     # floating-point, and no step is unsigned. float64 does not reproduce conversions from and to
     # integers, and unsigned integers wrap around at 0.
-    floats = all(t.kind == "f" for t in (*given, result)) and all(t.kind in "fi" for t in steps)
+    floats = all(t.kind == "f" for t in (*dtypes, result)) and all(t.kind in "fi" for t in steps)
     return arrays, numbers, steps, "bounds" if floats else ""
 
 
@@ -247,11 +247,11 @@ def folded(
     in the expression. They broadcast to one shape.
     """
     result = np.asarray(got).reshape(-1)
-    found, single, steps, way = _outline(graph, {**numbers, **reads}, result.dtype)
+    read, single, steps, way = _outline(graph, {**numbers, **reads}, result.dtype)
     if not way:
         return ""
-    spread = np.broadcast_arrays(*found.values())
-    arrays = dict(zip(found, spread, strict=True))
+    spread = np.broadcast_arrays(*read.values())
+    arrays = dict(zip(read, spread, strict=True))
     shape = spread[0].shape
     axes = range(len(shape)) if axis is None else [int(i) % len(shape) for i in np.atleast_1d(axis)]
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -308,11 +308,11 @@ def _folded(
 
 
 def layout(
-    got: Array, given: Sequence[Array | None], chance: np.random.Generator, source: str,
+    got: Array, operands: Sequence[Array | None], chance: np.random.Generator, source: str,
     target: str, channels: int | None = None,
 ) -> str:  # fmt: skip
-    """Checks a change of layout. `given` has one entry, the operand. Every bit must be right."""
-    want = ref.layout(np.asarray(given[0]), source, target, channels)
+    """Checks a change of layout. `operands` has one entry, the operand. Every bit must be right."""
+    want = ref.layout(np.asarray(operands[0]), source, target, channels)
     if np.ascontiguousarray(got).tobytes() == want.tobytes():
         return ""
     return f"expected the {target} layout of the operand, got other bytes"

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _MOST_SEED = 2**128 - 1
 
 
-def check_own(executor: LocalExecutor, given: Iterable[Any]) -> None:
-    """Raises ValueError if an array or constant of a Context in `given` is closed, or of another
+def check_own(executor: LocalExecutor, operands: Iterable[Any]) -> None:
+    """Raises ValueError if an array or constant of a Context in `operands` is closed, or of another
     Context.
     """
-    for x in given:
+    for x in operands:
         if not isinstance(x, (ContextArray, ContextConstant)):
             continue
         kind = type(x).__name__
@@ -125,12 +125,12 @@ class ContextArray(Shaped, Operators):
         cls, executor: LocalExecutor, thunk: Thunk, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> ContextArray:
         """Returns an array that `thunk` computes when somebody reads its elements."""
-        made = cls.__new__(cls)
-        made._executor, made._thunk, made._copies, made._lent = executor, thunk, {}, False
-        made.shape, made.dtype, made.layout = shape, dtype, None
-        made.nbytes = math.prod(shape) * dtype.itemsize
-        executor.waiting.add(made)
-        return made
+        array = cls.__new__(cls)
+        array._executor, array._thunk, array._copies, array._lent = executor, thunk, {}, False
+        array.shape, array.dtype, array.layout = shape, dtype, None
+        array.nbytes = math.prod(shape) * dtype.itemsize
+        executor.waiting.add(array)
+        return array
 
     def _ready(self) -> None:
         if self._thunk is not None:
@@ -343,24 +343,24 @@ class ContextArray(Shaped, Operators):
         """Returns `values` in the dtype of this array. Checks that they broadcast to its shape."""
         if is_masked(values):
             raise TypeError("values: expected plain elements, got a masked array: fill it first")
-        given, kind = np.asarray(values), self.dtype
-        whole = given.dtype.kind in "iu" and kind.kind in "iu"
-        if not whole and not np.can_cast(given.dtype, kind, "same_kind"):
-            raise TypeError(f"values: expected values that {kind} can hold, got {given.dtype}")
+        elements, kind = np.asarray(values), self.dtype
+        whole = elements.dtype.kind in "iu" and kind.kind in "iu"
+        if not whole and not np.can_cast(elements.dtype, kind, "same_kind"):
+            raise TypeError(f"values: expected values that {kind} can hold, got {elements.dtype}")
         try:
-            fits = np.broadcast_shapes(given.shape, self.shape) == self.shape
+            fits = np.broadcast_shapes(elements.shape, self.shape) == self.shape
         except ValueError:
             fits = False
         if not fits:
             raise ValueError(
-                f"values: expected a shape that broadcasts to {self.shape}, got {given.shape}"
+                f"values: expected a shape that broadcasts to {self.shape}, got {elements.shape}"
             )
-        if whole and given.size and not np.can_cast(given.dtype, kind):
-            least, most, limits = int(given.min()), int(given.max()), np.iinfo(kind)
+        if whole and elements.size and not np.can_cast(elements.dtype, kind):
+            least, most, limits = int(elements.min()), int(elements.max()), np.iinfo(kind)
             if least < limits.min or most > limits.max:
                 far = least if least < limits.min else most
                 raise ValueError(f"values: expected numbers that fit {kind}, got {far}")
-        return given.astype(kind, copy=False)
+        return elements.astype(kind, copy=False)
 
     def reshape(self, *shape: Any) -> ContextArray:
         """Returns a copy in another shape of the same size. One dimension may be -1: its length
@@ -411,11 +411,11 @@ def empty(
     extents = shape_of(shape)
     if layout is not None:
         parse("layout", layout).check("shape", extents)
-    made = ContextArray(executor, dev.uri, dev.empty(extents, dtype, layout))
+    array = ContextArray(executor, dev.uri, dev.empty(extents, dtype, layout))
     trace = executor.trace
     if trace is not None:
-        part(trace, dev.uri, MEMORY, "allocate", nbytes=made.nbytes)
-    return made
+        part(trace, dev.uri, MEMORY, "allocate", nbytes=array.nbytes)
+    return array
 
 
 def empty_anywhere(

@@ -62,7 +62,7 @@ def call(
     except foreign.Foreign:
         again = partial(_again, executor, uris, operation, terms)
         return foreign.call(executor.devices, again, args, named, out)
-    held = key[-1] and any(isinstance(x, _HELD) for x in values)
+    has_held = key[-1] and any(isinstance(x, _HELD) for x in values)
     kept = executor.plans.get(key)
     if out is not None:
         executor.waiting.settle()
@@ -75,7 +75,7 @@ def call(
         or executor.trace is not None
         or executor.inspector is not None
         or not (out is None or out.__class__ is ndarray)
-        or (held and not (kept.direct and _constants(executor, values)))
+        or (has_held and not (kept.direct and _constants(executor, values)))
     ):
         executor.check_open()
         return _planned(executor, key, uris, (operation, args, named, out, terms))
@@ -83,7 +83,7 @@ def call(
     executor.last = kept
     try:
         there, more = args, named
-        if held:
+        if has_held:
             there = tuple(here(args, device.uri))
             more = dict(zip(named, here(named.values(), device.uri), strict=True))
         if out is not None:
@@ -172,12 +172,12 @@ def _planned(executor: LocalExecutor, key: tuple[Any, ...], uris: Uris, what: An
 
 def _run(executor: LocalExecutor, key: tuple[Any, ...], uris: Uris, request: Request) -> Any:
     if request.terms is None:
-        made = executor.run(request, key, uris)
+        result = executor.run(request, key, uris)
     else:
-        made = sharding.run(executor, request, key, uris)
-    if request.home and isinstance(made, ndarray) and request.out is None:
-        return ContextArray(executor, request.home, executor.devices[request.home].array(made))
-    return made
+        result = sharding.run(executor, request, key, uris)
+    if request.home and isinstance(result, ndarray) and request.out is None:
+        return ContextArray(executor, request.home, executor.devices[request.home].array(result))
+    return result
 
 
 def _kind(out: Any) -> tuple[type, ...]:
@@ -213,12 +213,12 @@ def _shape(x: Any) -> Any:
     return x.__class__
 
 
-def _constants(executor: LocalExecutor, given: Sequence[Any]) -> bool:
-    """Returns whether all ContextArrays and constants among `given` are open constants of this
+def _constants(executor: LocalExecutor, operands: Sequence[Any]) -> bool:
+    """Returns whether all ContextArrays and constants among `operands` are open constants of this
     Context.
     """
     return all(
         isinstance(x, ContextConstant) and x.shape != () and x.of(executor) and not x.closed
-        for x in given
+        for x in operands
         if isinstance(x, _HELD)
     )

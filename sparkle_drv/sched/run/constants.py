@@ -79,11 +79,11 @@ class ContextConstant(Shaped):
         device), TypeError (not a str), and what the device raises.
         """
         self._open()
-        found = self._there.get(device) if isinstance(device, str) else None
-        if found is None:
+        constant = self._there.get(device) if isinstance(device, str) else None
+        if constant is None:
             with self._lock:
-                found = self._made(device)
-        return found
+                constant = self._made(device)
+        return constant
 
     def _made(self, uri: Any) -> Constant:
         self._open()  # a second check: another thread may have closed it
@@ -93,12 +93,12 @@ class ContextConstant(Shaped):
         if device is None:
             uris = ", ".join(self._executor.devices)
             raise ValueError(f"device: expected one of {uris}, got {uri!r}")
-        found = self._there.get(uri)
-        if found is None:
+        constant = self._there.get(uri)
+        if constant is None:
             made = Constant(device.array(self._host, self.layout))
-            found = made
+            constant = made
             self._there = {**self._there, uri: made}
-        return found
+        return constant
 
     def host(self) -> np.ndarray[Any, Any]:
         """Returns the array that the constant keeps on the host, read-only and not copied. Raises

@@ -24,35 +24,35 @@ class Foreign(Exception):
     """
 
 
-def taken(devices: Devices, name: str, given: Any) -> Any:
-    """Returns an operand over the memory of `given`, if `given` is an array of another library.
-    Returns any other `given` unchanged. Raises as `operand` of ops/memory/foreign.py does.
+def taken(devices: Devices, name: str, array: Any) -> Any:
+    """Returns an operand over the memory of `array`, if it is an array of another library. Returns
+    any other `array` unchanged. Raises as `operand` of ops/memory/foreign.py does.
     """
-    if not is_foreign(given):
-        return given
-    place = place_of(name, given)
+    if not is_foreign(array):
+        return array
+    place = place_of(name, array)
     for device in devices.values():
         shares = device._abilities.shares_streams
         if shares is not None and shares.dlpack == place:
-            return operand(name, given, device)
-    return operand(name, given)
+            return operand(name, array, device)
+    return operand(name, array)
 
 
-def all_taken(devices: Devices, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+def all_taken(devices: Devices, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
     """Returns the arguments by position and the arguments by name, each as `taken` returns it."""
     there = []
-    for i, x in enumerate(given):
+    for i, x in enumerate(args):
         there.append(taken(devices, f"operand {i + 1}", x))
     return tuple(there), {name: taken(devices, name, x) for name, x in named.items()}
 
 
 def call(
-    devices: Devices, again: Callable[..., Any], given: tuple[Any, ...],
+    devices: Devices, again: Callable[..., Any], args: tuple[Any, ...],
     named: Mapping[str, Any], out: Any,
 ) -> Any:  # fmt: skip
     """Calls `again(given, named, out)`. Each array of another library is replaced by what `taken`
     returns for it. Returns the caller's own `out` if it is host memory.
     """
     there = taken(devices, "out", out)
-    made = again(*all_taken(devices, given, named), there)
+    made = again(*all_taken(devices, args, named), there)
     return out if isinstance(there, np.ndarray) else made

@@ -66,23 +66,23 @@ class HealthMonitor:
         A suspect device is sent a heartbeat first. A lost device is tried if the time for a try has
         come.
         """
-        found = {}
+        reasons = {}
         for uri in uris:
-            its, clock = self._health[uri], self._clocks[uri]
+            health, clock = self._health[uri], self._clocks[uri]
             with self._lock:
-                tried = its.state is State.LOST and its.tries(clock())
-            asked = tried or its.state is State.SUSPECT
+                tried = health.state is State.LOST and health.tries(clock())
+            asked = tried or health.state is State.SUSPECT
             # `_answers` waits. The lock is not held meanwhile, so that threads of other devices can
             # report.
             well = asked and (not tried or self._devices[uri].idle) and self._answers(uri)
             with self._lock:
                 if tried:
-                    its.tried(clock(), well, "" if well else "it does not answer")
+                    health.tried(clock(), well, "" if well else "it does not answer")
                 elif well:
-                    its.beat(clock())
-                if not its.takes_work and (slow or its.state is not State.SLOW):
-                    found[uri] = f"it is {its.state.value}: {its.why}"
-        return found
+                    health.beat(clock())
+                if not health.takes_work and (slow or health.state is not State.SLOW):
+                    reasons[uri] = f"it is {health.state.value}: {health.why}"
+        return reasons
 
     def _answers(self, uri: str) -> bool:
         """Returns whether the device completes an empty submission."""
@@ -123,28 +123,28 @@ class HealthMonitor:
         """Sends heartbeats to silent devices and receives answers. Returns an error for each lost
         device, by URI.
         """
-        found = {}
+        errors = {}
         for uri in uris:
             asked = self._asked.get(uri)
             answered = asked is not None and _ended(asked[0])
             with self._lock:
-                its, now_s = self._health[uri], self._clocks[uri]()
+                health, now_s = self._health[uri], self._clocks[uri]()
                 if uri in self._asked:
                     fence, at_s = self._asked[uri]
                     if answered:
                         del self._asked[uri]
-                        its.beat(now_s)
-                    elif now_s - at_s >= its.heartbeat_s:
+                        health.beat(now_s)
+                    elif now_s - at_s >= health.heartbeat_s:
                         self._asked[uri] = fence, now_s
-                        its.missed_beat(now_s)
-                elif its.due(now_s):
+                        health.missed_beat(now_s)
+                elif health.due(now_s):
                     try:
                         self._asked[uri] = self._asks(uri), now_s
                     except SparkleError as error:
-                        its.failed(now_s, str(error), isinstance(error, DeviceLost))
-                if its.state is State.LOST:
-                    found[uri] = FenceTimeout(f"{uri}: {its.why}")
-        return found
+                        health.failed(now_s, str(error), isinstance(error, DeviceLost))
+                if health.state is State.LOST:
+                    errors[uri] = FenceTimeout(f"{uri}: {health.why}")
+        return errors
 
     def _asks(self, uri: str) -> Fence:
         queue = self._queues.get(uri)
@@ -206,12 +206,12 @@ class Remains:
         """
         ready_s, late = dict[str, float](), dict[str, str]()
         for uri in uris if self._by_uri else ():
-            its = [one for one in self._by_uri.get(uri, ()) if one.thread.is_alive()]
-            if not its:
+            pieces = [piece for piece in self._by_uri.get(uri, ()) if piece.thread.is_alive()]
+            if not pieces:
                 self._by_uri.pop(uri, None)
                 continue
-            self._by_uri[uri] = its
-            if any(one.clock() >= one.late_s for one in its):
+            self._by_uri[uri] = pieces
+            if any(piece.clock() >= piece.late_s for piece in pieces):
                 late[uri] = "it still does a piece of an earlier call"
-            ready_s[uri] = max(0.0, *(one.ends_s - one.clock() for one in its))
+            ready_s[uri] = max(0.0, *(piece.ends_s - piece.clock() for piece in pieces))
         return ready_s, late

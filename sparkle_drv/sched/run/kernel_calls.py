@@ -46,9 +46,9 @@ def run_kernel(
     key = uris, kind.name, how.extent, axes, () if terms is None else terms.key
     try:
         if terms is None:
-            made = executor.run(request, key, uris)
+            result = executor.run(request, key, uris)
         else:
-            made = sharding.run(executor, request, key, uris)
+            result = sharding.run(executor, request, key, uris)
     except Impossible:
         if operation.refused:
             raise next(iter(operation.refused.values())) from None
@@ -59,7 +59,7 @@ def run_kernel(
         # have the kernel. So the class is removed from their `lacks`.
         for uri in operation.refused:
             executor.costs.nodes[uri].lacks.discard(kind.name)
-    return operation.put(made)
+    return operation.put(result)
 
 
 def _loaded(

@@ -277,12 +277,12 @@ class LocalExecutor:
         changed = changed_on(device, request)
         if not moves:
             return request.call(device, place, out, changed)
-        made: Array = request.call(device, place, there(out, uri), changed)
+        array: Array = request.call(device, place, there(out, uri), changed)
         self.load.gave(device, kept.compute_s)
         if out is not None:
             out.wrote(uri)
             return out
-        return ContextArray(self, uri, made)
+        return ContextArray(self, uri, array)
 
     def _stepped(
         self, kept: KeptPlan, request: Request, trace: Trace | None, begin_ns: int

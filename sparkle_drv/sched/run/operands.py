@@ -53,17 +53,17 @@ class Operands:
             for name, x in views.items()
         }  # fmt: skip
 
-    def fetched(self, made: Any) -> np.ndarray[Any, Any]:
-        """Returns the result `made` as a numpy array. Waits for the copy to the host, if one is
+    def fetched(self, result: Any) -> np.ndarray[Any, Any]:
+        """Returns the result `result` as a numpy array. Waits for the copy to the host, if one is
         needed.
         """
-        if not isinstance(made, Array):
-            return np.asarray(made)
-        if made.device.info.unified:
-            return made.numpy()
-        out = np.empty(made.shape, made.dtype)
-        reading = self._queue(made.device, "").read(made.buffer, out.reshape(-1).view(np.uint8))
-        reading.wait(made.device.default_queue.timeout_s)
+        if not isinstance(result, Array):
+            return np.asarray(result)
+        if result.device.info.unified:
+            return result.numpy()
+        out = np.empty(result.shape, result.dtype)
+        reading = self._queue(result.device, "").read(result.buffer, out.reshape(-1).view(np.uint8))
+        reading.wait(result.device.default_queue.timeout_s)
         return out
 
     def _queue(self, device: Device, way: str) -> Queue:
@@ -120,8 +120,8 @@ class Operands:
 
 def sent(device: Device, x: np.ndarray[Any, Any], queue: Queue) -> Array:
     """Copies `x` to the device, waits, and returns the copy."""
-    made = device.empty(x.shape, x.dtype)
+    copy = device.empty(x.shape, x.dtype)
     if x.nbytes:
-        sending = queue.write(made.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8))
+        sending = queue.write(copy.buffer, np.ascontiguousarray(x).reshape(-1).view(np.uint8))
         sending.wait(device.default_queue.timeout_s)
-    return made
+    return copy

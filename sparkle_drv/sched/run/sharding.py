@@ -57,7 +57,7 @@ def run(executor: LocalExecutor, request: Request, key: tuple[Any, ...], uris: U
         np.may_share_memory(out, x) for x in moved.host.values()
     )
     try:
-        made = pieces.result(out if direct else None)
+        result = pieces.result(out if direct else None)
     except FAILURES as error:
         left = tuple(u for u in uris if u not in shared.shares.parts)
         if not terms.is_auto or not left:
@@ -68,13 +68,13 @@ def run(executor: LocalExecutor, request: Request, key: tuple[Any, ...], uris: U
             return executor.run(request, (left, *key[1:]), left)
     if isinstance(out, np.ndarray):
         if not direct:  # `out` overlaps operands, which all pieces have read now
-            out[...] = made
+            out[...] = result
         return out
     if not any(isinstance(x, ContextArray) for x in (*operands.values(), out)):
-        return made
+        return result
     if isinstance(out, ContextArray):
-        return out.fill(made)
-    return ContextArray(executor, shared.device, executor.devices[shared.device].array(made))
+        return out.fill(result)
+    return ContextArray(executor, shared.device, executor.devices[shared.device].array(result))
 
 
 def within(executor: LocalExecutor, request: Request, uris: Uris) -> Uris:
@@ -177,18 +177,18 @@ def _decided(
         return None
     divided.unable.update(barred)
     uses = 1 if kept is None else min(MOST_USES, 2 * kept.uses)
-    made = KeptShards(
+    shared = KeptShards(
         task, work, cuts[divided.at], axes[divided.at], divided,
         {site.uri: Pace(site) for site in divided.sites}, uses, uses - 1,
         auto and divided.alone_s <= divided.shares.predicted_s + THREADS_S,
         {site.uri: executor.costs.basis(work.op, site.uri) for site in divided.sites},
         SLACK_S if auto else PATIENCE_S,
     )  # fmt: skip
-    if kept is None and not made.alone and terms.prefer_p2p:
-        _know_peers(executor, list(made.shares.parts))
+    if kept is None and not shared.alone and terms.prefer_p2p:
+        _know_peers(executor, list(shared.shares.parts))
     if usual and key is not None:
-        executor.shared[key] = made
-    return made
+        executor.shared[key] = shared
+    return shared
 
 
 def _know_peers(executor: LocalExecutor, uris: Sequence[str]) -> None:

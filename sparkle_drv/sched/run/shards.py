@@ -124,12 +124,12 @@ class Pieces:
             if self._lanes is not None:
                 for _ in range(len(threads) - started + 1):
                     self._lanes.leave()
-        made = self._out
-        assert made is not None
-        if out is not None and out is not made:
-            out[...] = made
+        result = self._out
+        assert result is not None
+        if out is not None and out is not result:
+            out[...] = result
             return out
-        return made
+        return result
 
     def _watch(self) -> None:
         """Waits until every piece is done. Raises the last device's error if all devices failed."""
@@ -236,16 +236,16 @@ class Pieces:
         watch = Stopwatch(self.executor)
 
         def compute() -> Any:
-            made = self.operation.launch_piece(device, self.task, reads, begin, end)
-            if isinstance(made, Array) and made.fence is not None:
-                made.fence.wait(device.default_queue.timeout_s)
-            return made
+            result = self.operation.launch_piece(device, self.task, reads, begin, end)
+            if isinstance(result, Array) and result.fence is not None:
+                result.fence.wait(device.default_queue.timeout_s)
+            return result
 
-        made = watch.step(device, COMPUTE, self.work.op, compute)
+        result = watch.step(device, COMPUTE, self.work.op, compute)
         if self._teaches[device.uri]:
             size = self.work.size * (end - begin) / self.cut.extent
             self.executor.tell("ran", self.work.op, device.uri, size, watch.taken[COMPUTE])
-        return made
+        return result
 
     def _failed(self, uri: str, error: Exception) -> None:
         """Takes a failed device out of the call: it gets no more pieces."""
@@ -264,23 +264,23 @@ class Pieces:
             log.warning("%s: other devices do its shards: %s", uri, error)
         self._alarm.ring()
 
-    def _write(self, made: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
+    def _write(self, result: np.ndarray[Any, Any], piece: Piece, begin: int, end: int) -> None:
         """Copies a piece's result to its place. If the results of pieces are combined instead, this
         is done in the order of the pieces.
         """
         with self._lock:
             if self.cut.out is None:
-                self._early[piece.begin] = piece.end, made
+                self._early[piece.begin] = piece.end, result
                 while self._next in self._early:
-                    self._next, one = self._early.pop(self._next)
+                    self._next, part = self._early.pop(self._next)
                     combine = COMBINED[self.cut.combine]
                     if self._out is not None:
                         # numpy's sum of two 0-d arrays is a scalar: asarray makes it an array.
-                        one = np.asarray(combine(self._out, one), one.dtype)
-                    self._out = one
+                        part = np.asarray(combine(self._out, part), part.dtype)
+                    self._out = part
                 return
             if self._out is None:
-                shape = list(made.shape)
+                shape = list(result.shape)
                 shape[self.cut.out] = self.cut.extent
-                self._out = np.empty(shape, made.dtype)
-        self.cut.part(self._out, begin, end)[...] = made
+                self._out = np.empty(shape, result.dtype)
+        self.cut.part(self._out, begin, end)[...] = result

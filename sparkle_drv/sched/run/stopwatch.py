@@ -51,11 +51,11 @@ class Stopwatch:
         """Runs and times one step, which `act` does to its end. `about` is for the trace."""
         clock = self.executor.clock_of(device)
         begin_ns, begin = time.perf_counter_ns(), clock()
-        made = act()
+        result = act()
         self.taken[part] += clock() - begin
         if self.trace is not None:
             self._span(self.trace, (device.uri, _TRACKS[part]), name, part, begin_ns, about)
-        return made
+        return result
 
     def lap(self, part: str) -> float:
         """Returns the seconds of the steps of `part` since the last lap."""

@@ -46,9 +46,9 @@ def run(watch: Stopwatch, kept: KeptPlan, request: Request) -> tuple[Any, Measur
     if not arrays and (whole or device.info.unified):
         place = partial(there, uri=device.uri)
         changed = changed_on(device, request)
-        made = compute(lambda: request.call(device, place, out, changed), **about)
+        array = compute(lambda: request.call(device, place, out, changed), **about)
         total = watch.taken[COMPUTE]
-        return made, Measured.of(total) if device.info.unified else Measured(total)
+        return array, Measured.of(total) if device.info.unified else Measured(total)
     bring = partial(_brought, watch, device)
     placed = {id(x): bring(x) for x in operands}
     target = bring(out) if isinstance(out, ContextArray) else None
@@ -64,16 +64,16 @@ def run(watch: Stopwatch, kept: KeptPlan, request: Request) -> tuple[Any, Measur
             size=x.nbytes, predicted_s=cost.convert_s if cost else 0.0,
         )  # fmt: skip
     place = partial(_from, placed)
-    made = compute(lambda: waited(request.call(device, place, target, changed)), **about)
+    array = compute(lambda: waited(request.call(device, place, target, changed)), **about)
     result: Any
     if not arrays:
-        back = partial(_fetched, made, out)
-        result = watch.step(device, OUT, "result", back, nbytes=made.nbytes)
+        back = partial(_fetched, array, out)
+        result = watch.step(device, OUT, "result", back, nbytes=array.nbytes)
     elif out is not None:
         out.wrote(device.uri)
         result = out
     else:
-        result = ContextArray(watch.executor, device.uri, made)
+        result = ContextArray(watch.executor, device.uri, array)
     return result, Measured.of(**watch.taken)
 
 
@@ -98,13 +98,13 @@ def _brought(watch: Stopwatch, device: Device, x: Any) -> Any:
     return watch.step(device, IN, "operand", lambda: waited(bring()), nbytes=x.nbytes)
 
 
-def _fetched(made: Any, out: Any) -> np.ndarray[Any, Any]:
+def _fetched(array: Any, out: Any) -> np.ndarray[Any, Any]:
     """Returns the result on the host. If all operands are constants, it may be there already."""
-    host: np.ndarray[Any, Any] = made.numpy() if isinstance(made, Array) else made
+    host: np.ndarray[Any, Any] = array.numpy() if isinstance(array, Array) else array
     if out is None:
         return host
     # The assignment alone would accept an `out` that the result broadcasts to.
-    staging.check_out(out, made.shape, made.dtype, None)
+    staging.check_out(out, array.shape, array.dtype, None)
     out[...] = host
     return out  # type: ignore[no-any-return]
 
@@ -115,8 +115,8 @@ def pending(device: Device) -> Fence:
     return queue.fence(queue.submitted)
 
 
-def waited(made: Any) -> Any:
-    """Returns `made` once the launch that fills it has ended; a numpy array at once."""
-    if isinstance(made, Array) and made.fence is not None:
-        made.fence.wait()
-    return made
+def waited(array: Any) -> Any:
+    """Returns `array` once the launch that fills it has ended; a numpy array at once."""
+    if isinstance(array, Array) and array.fence is not None:
+        array.fence.wait()
+    return array

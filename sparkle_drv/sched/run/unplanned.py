@@ -57,12 +57,12 @@ def _run_on(executor: LocalExecutor, request: Request, uri: str) -> Any:
     """Runs the call on the device `uri`, and returns its result."""
     device, out = executor.devices[uri], request.out
     place = partial(there, uri=uri)
-    made = request.call(device, place, there(out, uri), changed_on(device, request))
+    result = request.call(device, place, there(out, uri), changed_on(device, request))
     if isinstance(out, ContextArray):
         out.wrote(uri)
         return out
     is_array = any(isinstance(x, ContextArray) for x in request.operands.values())
-    return ContextArray(executor, uri, made) if is_array else made
+    return ContextArray(executor, uri, result) if is_array else result
 
 
 def changed_on(device: Device, request: Request) -> Any:

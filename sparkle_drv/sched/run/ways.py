@@ -115,15 +115,15 @@ def bring(
     if not array.nbytes:
         return device.empty(array.shape, array.dtype, array.layout)
     for uri in executor.costs.nearest(array.nbytes, frozenset(places), to):
-        made = device.empty(array.shape, array.dtype, array.layout)
-        asked: list[str] = []
+        copy = device.empty(array.shape, array.dtype, array.layout)
+        called: list[str] = []
         try:
-            fill(executor.ways, made, places[uri], asked.append, wait)
-            return made
+            fill(executor.ways, copy, places[uri], called.append, wait)
+            return copy
         except NoWay as error:  # no way from this place: the loop tries the next one
             no_way.append(str(error))
         except (DeviceLost, FenceTimeout, KernelFault) as error:
-            if asked[-1] != uri:
+            if called[-1] != uri:
                 raise
             executor.failed(uri, error)
             lost.append(str(error))

@@ -17,7 +17,7 @@ MOST_SHARE = 1e300
 
 
 def check(
-    sites: Sequence[Site], count: int, each: bool, given: Mapping[str, float] | None, tail: float
+    sites: Sequence[Site], count: int, each: bool, shares: Mapping[str, float] | None, tail: float
 ) -> None:
     """Raises ValueError for arguments that allow no plan."""
     uris = [site.uri for site in sites]
@@ -37,37 +37,37 @@ def check(
             )
         if not 0 < site.weight < math.inf:
             raise ValueError(f"{site.uri}: expected a weight above 0, got {site.weight}")
-    if each and given is not None:
+    if each and shares is not None:
         raise ValueError('shards: expected "each" or a share for each device, got both')
     if each and count < len(sites):
         wanted = f"1 unit of work or more for each of {len(sites)} devices"
         raise ValueError(f'shards="each": expected {wanted}, got {count} in all')
-    if given is None:
+    if shares is None:
         return
-    unknown = [uri for uri in given if uri not in uris]
+    unknown = [uri for uri in shares if uri not in uris]
     if unknown:
         raise ValueError(f"shards: expected some of {', '.join(uris)}, got {', '.join(unknown)}")
-    proportions(given)
+    proportions(shares)
 
 
-def proportions(given: Mapping[str, Any]) -> dict[str, float]:
+def proportions(shares: Mapping[str, Any]) -> dict[str, float]:
     """Returns these shares as floats. Raises TypeError or ValueError if they give no proportions: a
     share is no number, negative or too large, or all are 0.
     """
-    found = {}
-    for uri, share in given.items():
+    proportions = {}
+    for uri, share in shares.items():
         if not isinstance(share, numbers.Real):
             raise TypeError(f"shards: expected a number for {uri}, got {shown(share)}")
         try:
-            found[uri] = float(share)
+            proportions[uri] = float(share)
         except OverflowError:  # a whole number beyond the range of floats
-            found[uri] = math.inf
-        if not 0 <= found[uri] <= MOST_SHARE:
+            proportions[uri] = math.inf
+        if not 0 <= proportions[uri] <= MOST_SHARE:
             wanted = f"a share from 0 to {MOST_SHARE:g} for {uri}"
             raise ValueError(f"shards: expected {wanted}, got {shown(share)}")
-    if not sum(found.values()) > 0:
-        raise ValueError(f"shards: expected shares with a sum above 0, got {found}")
-    return found
+    if not sum(proportions.values()) > 0:
+        raise ValueError(f"shards: expected shares with a sum above 0, got {proportions}")
+    return proportions
 
 
 def fits(paces: Sequence[Pace], count: int, each: bool) -> None:

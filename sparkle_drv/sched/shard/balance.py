@@ -75,21 +75,21 @@ def best(paces: Sequence[Pace], count: int, low: float) -> Balance:
     near = [at for at in every if waits(paces[at], paces)]
     alone = _alone(paces, near, count)
     if not contended([paces[at] for at in alone]):
-        found = balanced(paces, count, low, alone)
-        if not near or found.end_s <= NEAR * low:
-            return found
+        balance = balanced(paces, count, low, alone)
+        if not near or balance.end_s <= NEAR * low:
+            return balance
     # To compare sets of devices quickly, the simulations use longer pieces than the call will
     # have. The best set is then planned with the call's own pieces.
     long = COARSE * low
-    found = balanced(paces, count, low, alone, long=long)
-    if found.end_s > NEAR * low:
+    balance = balanced(paces, count, low, alone, long=long)
+    if balance.end_s > NEAR * low:
         both = balanced(paces, count, low, every, long=long)
-        found = _sooner(found, _fewer(paces, count, low, both))
-    busy = [pace for pace, units in zip(paces, found.units, strict=True) if units]
-    if found.end_s > NEAR * low and contended(busy):
-        found = _fewer(paces, count, low, found)
-    members = [at for at, units in enumerate(found.units) if units]
-    return balanced(paces, count, low, members, begin=found.units)
+        balance = _sooner(balance, _fewer(paces, count, low, both))
+    busy = [pace for pace, units in zip(paces, balance.units, strict=True) if units]
+    if balance.end_s > NEAR * low and contended(busy):
+        balance = _fewer(paces, count, low, balance)
+    members = [at for at, units in enumerate(balance.units) if units]
+    return balanced(paces, count, low, members, begin=balance.units)
 
 
 def _sooner(one: Balance, other: Balance) -> Balance:
@@ -105,7 +105,7 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int) -> Sequence[i
         for name in paces[at].site.shares:
             groups.setdefault(name, []).append(at)
     apart = [at for at in range(len(paces)) if at not in near]
-    least, found = math.inf, sorted({*apart, *near})
+    least, alone = math.inf, sorted({*apart, *near})
     for chosen in product(*groups.values()) if groups else ():
         names = [name for at in set(chosen) for name in paces[at].site.shares]
         if len(names) > len(set(names)):
@@ -113,8 +113,8 @@ def _alone(paces: Sequence[Pace], near: Sequence[int], count: int) -> Sequence[i
         tried = sorted({*apart, *chosen})
         seconds = least_s([paces[at] for at in tried], count)
         if seconds < least:
-            least, found = seconds, tried
-    return found
+            least, alone = seconds, tried
+    return alone
 
 
 def _fewer(paces: Sequence[Pace], count: int, low: float, found: Balance) -> Balance:
@@ -154,15 +154,15 @@ def balanced(
         total = sum(guess) or 1.0
         units = whole([u * count / total for u in guess], its, count, least)
     cutters = [Cutter(pace, long or low) for pace in its]
-    found = played(cutters, units)
-    now, crowded = found, contended(its)
+    balance = played(cutters, units)
+    now, crowded = balance, contended(its)
     for _ in range(FEWER if crowded and long else ROUNDS):
         busy = [end for end, u in zip(now.ends, now.units, strict=True) if u]
-        if max(busy) - min(busy) <= EVEN * max(busy) or found.end_s <= (1 + EVEN) * low:
+        if max(busy) - min(busy) <= EVEN * max(busy) or balance.end_s <= (1 + EVEN) * low:
             break
         units = whole(evened(its, now.units, now.ends, count), its, count, least)
         now = played(cutters, units)
-        if now.end_s >= found.end_s and not crowded:
+        if now.end_s >= balance.end_s and not crowded:
             break
-        found = _sooner(found, now)
-    return found.spread(members, len(paces))
+        balance = _sooner(balance, now)
+    return balance.spread(members, len(paces))

@@ -99,7 +99,7 @@ def divide(
     Raises Impossible or ValueError, as plan_shares does, if no axis can be cut as `wanted` says:
     it has too few units, or the devices' memory does not suffice.
     """
-    found: list[Divided] = []
+    plans: list[Divided] = []
     wrong: ValueError | None = None
     why = {uri: why_not(costs, work, uri) for uri in uris}
     able = [uri for uri in uris if not why[uri]]
@@ -121,10 +121,10 @@ def divide(
             if wrong is None or isinstance(error, Impossible):
                 wrong = error
             continue
-        found.append(Divided(at, plan, sites, {uri: told for uri, told in why.items() if told}))
-    if not found and wrong is not None:
+        plans.append(Divided(at, plan, sites, {uri: told for uri, told in why.items() if told}))
+    if not plans and wrong is not None:
         raise wrong
-    return found[0] if len(found) == 1 else min(found, key=_lost_s)
+    return plans[0] if len(plans) == 1 else min(plans, key=_lost_s)
 
 
 def _lost_s(one: Divided) -> float:

@@ -113,7 +113,7 @@ def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
     # one, so that r = p / c is at most 1.
     if p > c:
         a, p, b, c = b, c, a, p
-    r, slope, found = p / c, c - p, list[Chain]()
+    r, slope, chains = p / c, c - p, list[Chain]()
     even = r > 1 - 1e-6
     for number, after in zip(NUMBERS, AFTER, strict=True):
         if even:
@@ -122,5 +122,5 @@ def _chains(base: float, a: float, p: float, b: float, c: float) -> list[Chain]:
             power = r**number
             total = (number - r * (1 - power) / (1 - r)) / (1 - power)
             each = p + slope / (1 - r**after)
-        found.append((base + (number + 1 - total) * a + total * b, each))
-    return found
+        chains.append((base + (number + 1 - total) * a + total * b, each))
+    return chains

@@ -108,8 +108,8 @@ def _ramp(pace: Pace, most: int, front: bool) -> list[int]:
     even = max([-more / (factor - 1) for factor, more in ways])
     slow = min([factor for factor, _ in ways])
     size = max(1.0, max(0.0, even) + max(most / RAMP, late / (waits * math.log(slow))))
-    found = list[int]()
+    ramp = list[int]()
     while size < most:
-        found.append(round(size))
+        ramp.append(round(size))
         size = max(1.1 * size, min([factor * size + more for factor, more in ways]))
-    return found
+    return ramp

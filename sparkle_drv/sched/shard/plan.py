@@ -128,11 +128,11 @@ def front(pieces: Sequence[int], tail: float) -> list[int]:
 
 def placed(pieces: Sequence[int], begin: int) -> tuple[Piece, ...]:
     """Returns the pieces, placed one after another from `begin`."""
-    found = []
+    in_order = []
     for units in pieces:
-        found.append(Piece(begin, begin + units))
+        in_order.append(Piece(begin, begin + units))
         begin += units
-    return tuple(found)
+    return tuple(in_order)
 
 
 def why_not(

@@ -33,15 +33,15 @@ def ends(
     busy = [pace for pace, part in zip(paces, parts, strict=True) if part]
     if not contended(busy):
         return [p.end_s(part) if part else 0.0 for p, part in zip(paces, parts, strict=True)]
-    found, run = [0.0] * len(paces), [list[int]()] * len(paces)
+    ended, run = [0.0] * len(paces), [list[int]()] * len(paces)
     names = [name for pace in busy for name in pace.site.shares]
     for at, (pace, part) in enumerate(zip(paces, parts, strict=True)):
         if pace.far or any(names.count(name) > 1 for name in pace.site.shares):
             run[at] = part  # type: ignore[call-overload]
         elif part:  # a device that shares no resource, so it waits for no other device
-            found[at] = pace.end_s(part)
+            ended[at] = pace.end_s(part)
     its = _Run(paces, run, planned).ends()
-    return [end or other for end, other in zip(its, found, strict=True)]
+    return [end or other for end, other in zip(its, ended, strict=True)]
 
 
 class _Run:

@@ -53,7 +53,7 @@ def dealt(
     room = {at: paces[at].most - sum(parts[at]) for at in members}
     free = [(lanes[at][3], at) for at in members]
     heapify(free)
-    sizes, found, left, now = list[int](), list[int](), units, 0.0
+    sizes, chunks, left, now = list[int](), list[int](), units, 0.0
     idle: list[int] = []  # free devices that did not get the latest chunks
 
     while left:
@@ -74,12 +74,12 @@ def dealt(
                 break
             tried += 1
         sizes.append(size)
-        found.append(at)
+        chunks.append(at)
         left -= size
         room[at] -= size
         lanes[at] = _after(paces[at], lanes[at], size, now)
         heappush(free, (lanes[at][3], at))
-    return sizes, found, max([lanes[at][2] for at in members])
+    return sizes, chunks, max([lanes[at][2] for at in members])
 
 
 Lanes = tuple[float, float, float, float]

@@ -63,9 +63,9 @@ def terms(
     return Terms(word("shards", shares, ("auto", "each")), limit, prefer_p2p, combine)
 
 
-def word(name: str, given: Any, words: Sequence[str]) -> str:
-    """Returns `given` if it is one of these words. Raises ValueError otherwise."""
-    if given not in words:
+def word(name: str, text: Any, words: Sequence[str]) -> str:
+    """Returns `text` if it is one of these words. Raises ValueError otherwise."""
+    if text not in words:
         expected = " or ".join(repr(known) for known in words)
-        raise ValueError(f"{name}: expected {expected}, got {given!r}")
-    return str(given)
+        raise ValueError(f"{name}: expected {expected}, got {text!r}")
+    return str(text)

@@ -18,7 +18,7 @@ from sparkle_drv.sched.health.thresholds import RECOVERED, STRIKES, TRIES
 def waits(uri: str = "cuda:0", seed: int = 0, times: int = TRIES) -> list[float]:
     """Of a device that fails at each try."""
     health, now_s, found = Health(uri, seed=seed), 5.0, []
-    health.failed(now_s, "DeviceLost", gone=True)
+    health.failed(now_s, "DeviceLost", lost=True)
     for _ in range(times):
         found.append(health.try_at_s - now_s)
         now_s = health.try_at_s
@@ -52,7 +52,7 @@ def test_jitter_follows_the_seed_and_the_device():
 
 def test_a_device_is_gone_for_good_after_many_tries():
     health = Health("cuda:0")
-    health.failed(0.0, "DeviceLost", gone=True)
+    health.failed(0.0, "DeviceLost", lost=True)
     for _ in range(TRIES):
         assert health.tries(health.try_at_s)
         health.tried(health.story[-1].at_s, False, "no such device")
@@ -67,7 +67,7 @@ def test_a_device_is_gone_for_good_after_many_tries():
 def test_waits_begin_anew_when_it_is_healthy_again():
     health = Health("cuda:0")
     for at in range(0, 1000, 100):
-        health.failed(at, "DeviceLost", gone=True)
+        health.failed(at, "DeviceLost", lost=True)
         assert health.try_at_s - at <= FIRST_S
         assert health.tries(at + 50)
         health.tried(at + 50, True)
@@ -78,11 +78,11 @@ def test_waits_begin_anew_when_it_is_healthy_again():
 
 def test_a_device_that_is_lost_before_it_is_healthy_waits_longer():
     health = Health("cuda:0")
-    health.failed(0, "DeviceLost", gone=True)
+    health.failed(0, "DeviceLost", lost=True)
     assert health.tries(50)
     health.tried(50, True)
     health.progress(51, 0.1, 0.1)
-    health.failed(52, "DeviceLost", gone=True)
+    health.failed(52, "DeviceLost", lost=True)
     assert health.try_at_s - 52 > FIRST_S
 
 

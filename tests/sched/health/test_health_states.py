@@ -237,7 +237,7 @@ def test_failures_are_forgotten_when_it_is_healthy_again():
 def test_a_device_that_says_it_is_gone_is_lost_at_once(made):
     health = made()
     before = health.state
-    health.failed(10.0, "DeviceLost: reset", gone=True)
+    health.failed(10.0, "DeviceLost: reset", lost=True)
     assert steps(health)[-1] == (before, LOST)
     assert health.why == "DeviceLost: reset"
     assert 10.7 < health.try_at_s <= (12.0 if before is BACK else 11.0)
@@ -330,7 +330,7 @@ def test_signs_of_a_lost_device_change_nothing():
     health.started(4.0, 9.0)
     health.beat(4.1)
     health.missed_beat(4.6)
-    health.failed(4.7, "late", gone=True)
+    health.failed(4.7, "late", lost=True)
     pieces(health, 4.8, GOOD, GOOD, GOOD, BAD)
     health.idle(4.9)
     health.tried(5.0, True)

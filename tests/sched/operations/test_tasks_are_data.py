@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sparkle_drv as sp
-from sparkle_drv.ops.expression.graph import Graph, Node
+from sparkle_drv.ops.expression.graph import ExpressionNode, Graph
 from sparkle_drv.sched.model.task import Fold, Task, Value
 from sparkle_drv.sched.operations.table import OPERATIONS
 from sparkle_drv.sched.run import calls
@@ -59,7 +59,9 @@ def unpacked(x: Any) -> Any:
         return CLASSES[what](**{name: unpacked(value) for name, value in fields.items()})
     if kind == "graph":
         nodes, names, text, called = what
-        made = (Node(op, tuple(a), unpacked(v), at, truth) for op, a, v, at, truth in nodes)
+        made = (
+            ExpressionNode(op, tuple(a), unpacked(v), at, truth) for op, a, v, at, truth in nodes
+        )
         return Graph(tuple(made), tuple(names), text, called)
     if kind == "dtype":
         return np.dtype(what)

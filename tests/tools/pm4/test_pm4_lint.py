@@ -9,7 +9,7 @@ import pytest
 from pm4_ibs import CAPTURES, acquire, call, dispatch, flush, ib, job, registers
 
 from sparkle_drv import lowlevel
-from sparkle_drv.lowlevel import Ib, KernelNeeds, pm4, sdma
+from sparkle_drv.lowlevel import Ib, Kernel, pm4, sdma
 
 RELEASE = {"type": 0x28, "index": 5}
 
@@ -143,13 +143,13 @@ def test_a_preamble_counts_for_what_follows():
 @pytest.mark.parametrize(("size", "needs"), [(0, 0), (1, 1), (512, 1), (4000, 8), (65536, 128)])
 def test_lds_must_be_what_the_kernel_has(size, needs):
     right, wrong = (job(PGM_RSRC2=0x8C | n << 15) for n in (needs, needs - 1 if needs else 1))
-    assert lowlevel.lint(right, kernel=KernelNeeds(lds_bytes=size)) == []
-    [one] = lowlevel.lint(wrong, kernel=KernelNeeds(lds_bytes=size))
+    assert lowlevel.lint(right, kernel=Kernel(lds_bytes=size)) == []
+    [one] = lowlevel.lint(wrong, kernel=Kernel(lds_bytes=size))
     assert (one.rule.id, f"expected {needs}" in one.message) == ("lds-size", True)
 
 
 def test_rsrc_must_be_the_descriptors():
-    told = KernelNeeds(rsrc1=0x60AF0040, rsrc2=0x8C, rsrc3=0)
+    told = Kernel(rsrc1=0x60AF0040, rsrc2=0x8C, rsrc3=0)
     assert lowlevel.lint(job(PGM_RSRC2=0x8C | 5 << 15), kernel=told) == []  # LDS_SIZE is put in
     [one] = lowlevel.lint(job(PGM_RSRC2=0x8E, PGM_RSRC3=0), kernel=told)
     assert one.rule.id == "rsrc-descriptor"

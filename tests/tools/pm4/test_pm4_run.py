@@ -62,7 +62,7 @@ def test_what_is_not_followed():
 @pytest.mark.unmeasured
 def test_calls_of_calls_do_not_take_for_ever():
     ibs = [ib(*[call(0x10000 * (n + 2), 4 * 60)] * 60, va=0x10000 * (n + 1)) for n in range(6)]
-    with pytest.raises(lowlevel.TooManyPackets, match="call each other"):
+    with pytest.raises(lowlevel.TooLong, match="call each other"):
         list(lowlevel.run(ibs))
 
 

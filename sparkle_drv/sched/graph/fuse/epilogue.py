@@ -42,13 +42,13 @@ class _Not(Exception):
     """The expression does not have the form that `peel` looks for."""
 
 
-def peel(product: Task, given: Expr) -> Iterator[Epilogue]:
-    """Yields every part of `given` that could become the epilogue of the product, the largest
+def peel(product: Task, expression: Expr) -> Iterator[Epilogue]:
+    """Yields every part of `expression` that could become the epilogue of the product, the largest
     first.
     """
-    name = next(n for n, value in given.reads.items() if value.number == product.out.number)
-    search = _Search(product, given, name)
-    for at in range(len(given.graph.nodes) - 1, -1, -1):
+    name = next(n for n, value in expression.reads.items() if value.number == product.out.number)
+    search = _Search(product, expression, name)
+    for at in range(len(expression.graph.nodes) - 1, -1, -1):
         if search.all_through(at):
             try:
                 yield search.match(at)

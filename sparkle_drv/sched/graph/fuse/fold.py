@@ -24,39 +24,39 @@ from sparkle_drv.sched.run.constants import ContextConstant
 Host = npt.NDArray[Any]
 
 
-def folded(task: Task, given: Mapping[int, Any]) -> dict[str, Host] | None:
+def folded(task: Task, arrays: Mapping[int, Any]) -> dict[str, Host] | None:
     """Returns the arrays that a product with a Fold reads in place of the operands `task.folded`.
 
     Returns None if the fold cannot be applied to the weights and the bias with the same result.
-    `given` maps `Value.number` to the array of that Value.
+    `arrays` maps `Value.number` to the array of that Value.
     """
     fold = task.fold
     assert fold is not None
-    names = {name: _host(given[value.number]) for name, value in fold.reads.items()}
+    names = {name: _host(arrays[value.number]) for name, value in fold.reads.items()}
     operation = operation_of(task)
     assert isinstance(operation, Product)
     channels = task.out.shape[operation.channels(task)]
-    found: dict[str, Host] = {}
+    changed: dict[str, Host] = {}
     with np.errstate(all="ignore"):
         scale = _each(fold.scale, names, channels)
         shift = _each(fold.shift, names, channels)
         if fold.positive and not (scale is None or bool(np.all(scale > 0))):
             return None
         if scale is not None:
-            weights = _host(given[task.reads[fold.weights].number])
+            weights = _host(arrays[task.reads[fold.weights].number])
             made = operation.scaled(weights, scale).astype(weights.dtype)
             if not _normal(made, weights):
                 return None
-            found[fold.weights] = made
-        bias = _host(given[task.reads["bias"].number]) if "bias" in task.reads else None
+            changed[fold.weights] = made
+        bias = _host(arrays[task.reads["bias"].number]) if "bias" in task.reads else None
         if bias is None and shift is None:
-            return found
+            return changed
         total = np.zeros(channels) if bias is None else bias * (1.0 if scale is None else scale)
         total = total if shift is None else total + shift
-        found["bias"] = rounded = total.astype(task.out.dtype)
+        changed["bias"] = rounded = total.astype(task.out.dtype)
     # A bias that is not finite before the rounding is allowed. If the rounding itself overflows,
     # the fold is refused.
-    return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else found
+    return None if np.any(np.isfinite(total) & ~np.isfinite(rounded)) else changed
 
 
 def _host(given: Any) -> Host:
@@ -68,22 +68,22 @@ def _each(graph: Graph | None, names: Mapping[str, Host], channels: int) -> Host
     """Returns the value of an expression per channel: float64 [channels]."""
     if graph is None:
         return None
-    found: list[Any] = []
+    values: list[Any] = []
     for node in graph.nodes:
         if node.op == "name":
-            found.append(names[str(node.value)].reshape(-1).astype(np.float64))
+            values.append(names[str(node.value)].reshape(-1).astype(np.float64))
         elif node.op == "number":
-            found.append(np.float64(node.value))
+            values.append(np.float64(node.value))
         else:
-            found.append(ELEMENTWISE[node.op](*(np.asarray(found[a]) for a in node.args)))
-    return np.broadcast_to(np.asarray(found[-1], np.float64), (channels,))
+            values.append(ELEMENTWISE[node.op](*(np.asarray(values[a]) for a in node.args)))
+    return np.broadcast_to(np.asarray(values[-1], np.float64), (channels,))
 
 
-def _normal(made: Host, before: Host) -> bool:
+def _normal(weights: Host, before: Host) -> bool:
     """Returns whether each weight is still a normal number, or unchanged because it was 0 or not
     finite.
     """
-    least = np.finfo(made.dtype).tiny
-    normal = np.isfinite(made) & (np.abs(made) >= least)
+    least = np.finfo(weights.dtype).tiny
+    normal = np.isfinite(weights) & (np.abs(weights) >= least)
     same = (before == 0) | ~np.isfinite(before)
     return bool(np.all(normal | same))

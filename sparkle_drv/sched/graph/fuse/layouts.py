@@ -24,17 +24,17 @@ _TURN = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
 
 def cancelled(tasks: Sequence[Task], outputs: frozenset[int]) -> list[Task]:
     """Returns `tasks` without changes of layout that only undo an earlier one."""
-    made: dict[int, Task] = {}
+    changes: dict[int, Task] = {}
     same: dict[int, Value] = {}
     left = []
     for task in tasks:
         task = _reading(task, same)
-        before = made.get(task.reads["a"].number) if is_change(task) else None
+        before = changes.get(task.reads["a"].number) if is_change(task) else None
         if before is not None and task.out.number not in outputs and _back(before, task):
             same[task.out.number] = before.reads["a"]
             continue
         if is_change(task):
-            made[task.out.number] = task
+            changes[task.out.number] = task
         left.append(task)
     return needed(left, outputs)
 
@@ -115,7 +115,7 @@ def _flipped(
     leaving = _leaving(tasks, part, here)
     inside = {tasks[i].out.number for i in part}
     turned: dict[int, Value] = {}
-    made: list[Task] = []
+    flipped: list[Task] = []
 
     def turn(value: Value) -> Value:
         nonlocal free
@@ -127,7 +127,7 @@ def _flipped(
         if any(task is one for one in leaving.values()):
             continue
         if i not in part:
-            made.append(task)
+            flipped.append(task)
             continue
         words = task.made_of
         for value in _images(task).values():
@@ -139,17 +139,17 @@ def _flipped(
                 words = (*maker.made_of, *words)
             elif value.number not in turned:
                 turned[value.number] = turn(value)
-                made.append(change_task(value, turned[value.number], here, there))
+                flipped.append(change_task(value, turned[value.number], here, there))
         out, end = task.out, leaving.get(task.out.number)
         turned[out.number] = turn(out) if end is None else end.out
         words = words if end is None else (*words, *end.made_of)
         reads = {**task.reads, **{n: turned[v.number] for n, v in _images(task).items()}}
         options = operation_of(task).in_layout(task, there)
-        made.append(
+        flipped.append(
             replace(task, reads=reads, out=turned[out.number], options=options, made_of=words)
         )
-        made.append(change_task(turned[out.number], out, there, here))
-    return made
+        flipped.append(change_task(turned[out.number], out, there, here))
+    return flipped
 
 
 def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int, Task]:
@@ -159,8 +159,8 @@ def _leaving(tasks: Sequence[Task], part: frozenset[int], here: str) -> dict[int
     numbers of the results. Of several such tasks for one result, the dict has the first.
     """
     inside = {tasks[i].out.number for i in part}
-    found: dict[int, Task] = {}
+    leaving: dict[int, Task] = {}
     for task in tasks:
         if is_change(task, here, OTHER[here]) and task.reads["a"].number in inside:
-            found.setdefault(task.reads["a"].number, task)
-    return found
+            leaving.setdefault(task.reads["a"].number, task)
+    return leaving

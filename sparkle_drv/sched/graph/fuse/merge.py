@@ -82,16 +82,16 @@ def _expressions_into(
     """Merges each expression into its only reader, if that is `wanted`."""
     tried: set[tuple[int, int]] = set()
     while True:
-        made = None
+        merged = None
         for number, (i, reader) in _alone(tasks, outputs, _is_elementwise).items():
             pair = number, tasks[reader].out.number
             if wanted(tasks[reader]) and pair not in tried:
-                made = _joined(tasks[i], tasks[reader], number)
+                merged = _joined(tasks[i], tasks[reader], number)
                 tried.add(pair)
-            if made is not None:
-                tasks = [*tasks[:i], *tasks[i + 1 : reader], made, *tasks[reader + 1 :]]
+            if merged is not None:
+                tasks = [*tasks[:i], *tasks[i + 1 : reader], merged, *tasks[reader + 1 :]]
                 break
-        if made is None:
+        if merged is None:
             return tasks
 
 
@@ -115,17 +115,17 @@ def _joined(inner: Task, outer: Task, number: int) -> Task | None:
             return None  # merged, each broadcast copy of an element would be computed again
         assert outer.expression is not None
         name = next(n for n, value in outer.reads.items() if value.number == number)
-        made = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
+        joined = Expr(outer.expression, outer.reads, outer.numbers).joined(name, part)
     elif outer.expression is None and check.tag_of(inner.out.dtype) not in promote.COMPUTED_IN:
         # The reduction computes the elements itself. Maps of 16-bit elements are not merged, since
         # the reduction would then read elements that were not rounded to 16 bits.
-        made = part
+        joined = part
     else:
         return None
-    if not made.fits:
+    if not joined.fits:
         return None
     return replace(
-        outer, reads=made.reads, expression=made.graph, numbers=made.numbers,
+        outer, reads=joined.reads, expression=joined.graph, numbers=joined.numbers,
         made_of=(*inner.made_of, *outer.made_of),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
     """
     done: set[int] = set()
     while True:
-        found = next(
+        pair = next(
             (
                 (i, reader)
                 for number, (i, reader) in _alone(tasks, outputs, _is_product).items()
@@ -144,46 +144,46 @@ def _products(tasks: list[Task], outputs: frozenset[int], holds: Holds, free: in
             ),
             None,
         )
-        if found is None:
+        if pair is None:
             return tasks
-        i, reader = found
+        i, reader = pair
         done.add(tasks[i].out.number)
-        made = _taken(tasks[i], tasks[reader], holds, free)
-        if made:
+        fused = _taken(tasks[i], tasks[reader], holds, free)
+        if fused:
             free += 1
-            done.update(task.out.number for task in made)
-            tasks = [*tasks[:i], *tasks[i + 1 : reader], *made, *tasks[reader + 1 :]]
+            done.update(task.out.number for task in fused)
+            tasks = [*tasks[:i], *tasks[i + 1 : reader], *fused, *tasks[reader + 1 :]]
 
 
-def _taken(product: Task, given: Task, holds: Holds, free: int) -> list[Task]:
-    """Returns [the product with an epilogue taken from the map `given`], followed by a task for the
-    rest of the map if there is one. Returns [] if no part of the map can be an epilogue.
+def _taken(product: Task, reader: Task, holds: Holds, free: int) -> list[Task]:
+    """Returns [the product with an epilogue taken from the map `reader`], followed by a task for
+    the rest of the map if there is one. Returns [] if no part of the map can be an epilogue.
     """
-    assert given.expression is not None
-    if product.out.shape != given.out.shape or product.out.dtype != given.out.dtype:
+    assert reader.expression is not None
+    if product.out.shape != reader.out.shape or product.out.dtype != reader.out.dtype:
         return []
-    expr = Expr(given.expression, given.reads, given.numbers)
-    for found in peel(product, expr):
+    expr = Expr(reader.expression, reader.reads, reader.numbers)
+    for epilogue in peel(product, expr):
         out = replace(product.out, number=free)
-        rest = _rest(expr, found.at, out)
-        task = _with(product, found, given.out if rest is None else out)
+        rest = _rest(expr, epilogue.at, out)
+        task = _with(product, epilogue, reader.out if rest is None else out)
         if task.fold is None or (_pays(task, rest is None) and holds(task)):
             if rest is None:
-                return [replace(task, made_of=(*product.made_of, *given.made_of))]
-            done = written(_part(expr, found.at))
+                return [replace(task, made_of=(*product.made_of, *reader.made_of))]
+            done = written(_part(expr, epilogue.at))
             left = replace(
-                given, reads=rest.reads, expression=rest.graph, numbers=rest.numbers,
+                reader, reads=rest.reads, expression=rest.graph, numbers=rest.numbers,
             )  # fmt: skip
             return [replace(task, made_of=(*product.made_of, done)), left]
     return []
 
 
-def _with(product: Task, found: Epilogue, out: Value) -> Task:
+def _with(product: Task, epilogue: Epilogue, out: Value) -> Task:
     reads = dict(product.reads)
-    if found.bias is not None:
-        reads["bias"] = found.bias
-    options = {**product.options, "activation": found.activation}
-    return replace(product, reads=reads, options=options, out=out, fold=found.fold)
+    if epilogue.bias is not None:
+        reads["bias"] = epilogue.bias
+    options = {**product.options, "activation": epilogue.activation}
+    return replace(product, reads=reads, options=options, out=out, fold=epilogue.fold)
 
 
 def _pays(task: Task, whole: bool) -> bool:

@@ -23,7 +23,7 @@ def decide_cut(
     uris: tuple[str, ...],
     choices: Sequence[Sequence[Task]],
     outputs: frozenset[int],
-    given: Mapping[int, Any],
+    arrays: Mapping[int, Any],
     outs: Mapping[int, Any],
     count: int | str,
 ) -> Decided:
@@ -43,38 +43,38 @@ def decide_cut(
     sized = {rows for n in (*counts, 1) for rows in micro_batches.rows(extent, n)}
     works = [
         {
-            rows: works_of(executor, uris, batch.sized(rows), outputs, given, outs)
+            rows: works_of(executor, uris, batch.sized(rows), outputs, arrays, outs)
             for rows in sorted(sized)
         }
         for batch in batches
     ]
     with executor.deciding:
-        found = [
+        ways = [
             _chosen(executor, uris, batch, by_rows, counts)
             for batch, by_rows in zip(batches, works, strict=True)
         ]
-    best = min(range(len(found)), key=lambda i: found[i][0].least_s)
-    chosen, bound_s = found[best]
+    best = min(range(len(ways)), key=lambda i: ways[i][0].least_s)
+    chosen, bound_s = ways[best]
     if chosen.count == 1:
-        made = decide(executor, uris, choices, outputs, given, outs)
-        return _told(made, range(len(made.tasks)), extent, bound_s, chosen)
+        decided = decide(executor, uris, choices, outputs, arrays, outs)
+        return _told(decided, range(len(decided.tasks)), extent, bound_s, chosen)
     tasks, layers = batches[best].parts(chosen.count)
     outputs = frozenset(task.out.number for task in tasks if task.out.whole in outputs)
-    parts = works_of(executor, uris, tasks, outputs, given, outs)
+    parts = works_of(executor, uris, tasks, outputs, arrays, outs)
     with executor.deciding:
-        made, noted = one_way(executor, uris, tasks, parts, outputs, layers)
+        decided, noted = one_way(executor, uris, tasks, parts, outputs, layers)
     if executor.journal is not None:
         noted(executor.journal)
-    return _told(made, layers, extent, bound_s, chosen)
+    return _told(decided, layers, extent, bound_s, chosen)
 
 
 def _told(
-    made: Decided, layers: Sequence[int], extent: int, bound_s: float, chosen: pipeline.Chosen
+    decided: Decided, layers: Sequence[int], extent: int, bound_s: float, chosen: pipeline.Chosen
 ) -> Decided:
-    order = tuple(layers[step.task] for step in made.steps.steps if isinstance(step, Do))
+    order = tuple(layers[step.task] for step in decided.steps.steps if isinstance(step, Do))
     cut = MicroBatches(chosen.count, extent, bound_s, chosen.seconds, order)
-    made.kept.plan = replace(made.kept.plan, micro=cut)
-    return made
+    decided.kept.plan = replace(decided.kept.plan, micro=cut)
+    return decided
 
 
 def _chosen(
@@ -99,19 +99,21 @@ def _chosen(
         """Returns the problem of a micro-batch that is not the first one. Its operands that are not
         cut are on the device already.
         """
-        made = []
+        later_works = []
         for task, work in zip(batch.tasks, works[rows], strict=True):
             outside = (v for v in task.arrays if v.kind != "made")
             moved = zip(outside, work.operands, strict=True)
-            made.append(replace(work, operands=tuple(x for v, x in moved if v.number in batch.cut)))
-        return stated(made)
+            later_works.append(
+                replace(work, operands=tuple(x for v, x in moved if v.number in batch.cut))
+            )
+        return stated(later_works)
 
     options, alike = {}, [later(batch.extent)]
     for n in counts:
         (largest, times), *fewer = micro_batches.rows(batch.extent, n).items()
-        one = later(largest)
+        largest_later = later(largest)
         smaller = [(m, later(rows)) for rows, m in fewer]
-        rest = pipeline.total([(times - 1, one), *smaller], once)
+        rest = pipeline.total([(times - 1, largest_later), *smaller], once)
         options[n] = pipeline.Option(stated(works[largest]), rest)
-        alike.append(pipeline.total([(1, one), (1, rest)]))
+        alike.append(pipeline.total([(1, largest_later), (1, rest)]))
     return pipeline.choose(options), pipeline.bound_s(alike)

@@ -42,16 +42,16 @@ class Batch:
         """
         values = [v for t in self.tasks for v in (*t.arrays, t.out)]
         free = 1 + max(value.number for value in values)
-        made = [(t, i) for i, t in enumerate(self.tasks) if t.out.number not in self.cut]
+        numbered = [(t, i) for i, t in enumerate(self.tasks) if t.out.number not in self.cut]
         for begin, end in ranges(self.extent, count):
             numbers = {n: free + i for i, n in enumerate(sorted(self.cut))}
             free += len(numbers)
-            made += [
+            numbered += [
                 (self._task(t, numbers, (begin, end)), i)
                 for i, t in enumerate(self.tasks)
                 if t.out.number in self.cut
             ]
-        tasks, layers = zip(*made, strict=True)
+        tasks, layers = zip(*numbered, strict=True)
         return list(tasks), list(layers)
 
     def _task(self, task: Task, numbers: dict[int, int], rows: tuple[int, int]) -> Task:

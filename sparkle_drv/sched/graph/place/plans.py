@@ -67,7 +67,7 @@ def decide(
     uris: tuple[str, ...],
     choices: Sequence[Sequence[Task]],
     outputs: frozenset[int],
-    given: Mapping[int, Any],
+    arrays: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> Decided:
     """Returns the plan of the fastest of `choices`, lists of tasks that compute the same. If
@@ -75,7 +75,7 @@ def decide(
     """
     # All classes of work are measured before the first decision. A replay of the journal then
     # decides with the same costs.
-    all_works = [works_of(executor, uris, tasks, outputs, given, outs) for tasks in choices]
+    all_works = [works_of(executor, uris, tasks, outputs, arrays, outs) for tasks in choices]
     with executor.deciding:
         return _best(executor, uris, zip(choices, all_works, strict=True), outputs)
 
@@ -86,25 +86,25 @@ def _best(
     alike: Iterable[tuple[Sequence[Task], Sequence[Work]]],
     outputs: frozenset[int],
 ) -> Decided:
-    found: list[tuple[Decided, Noted]] = []
+    placements: list[tuple[Decided, Noted]] = []
     why: Impossible | None = None
     for tasks, works in alike:
         try:
-            found.append(one_way(executor, uris, tasks, works, outputs))
+            placements.append(one_way(executor, uris, tasks, works, outputs))
         except Impossible as error:
             why = why or error
-    if not found:
+    if not placements:
         assert why is not None
         raise why
-    found.sort(key=lambda one: _best_s(one[0]))
-    made, noted = found[0]
-    for other, _ in found[1:]:
-        made.kept.plan = replace(made.kept.plan, otherwise_s=_best_s(other))
+    placements.sort(key=lambda one: _best_s(one[0]))
+    best, noted = placements[0]
+    for other, _ in placements[1:]:
+        best.kept.plan = replace(best.kept.plan, otherwise_s=_best_s(other))
     if executor.journal is not None:
         noted(executor.journal)
-    if made.kept.plan.explores:
-        executor.tell("explored", made.kept.plan.extra_s)
-    return made
+    if best.kept.plan.explores:
+        executor.tell("explored", best.kept.plan.extra_s)
+    return best
 
 
 def _best_s(one: Decided) -> float:
@@ -116,7 +116,7 @@ def works_of(
     uris: tuple[str, ...],
     tasks: Sequence[Task],
     outputs: frozenset[int],
-    given: Mapping[int, Any],
+    arrays: Mapping[int, Any],
     outs: Mapping[int, Any],
 ) -> list[Work]:
     """Returns the Work of each task. Classes that are not known yet are measured."""
@@ -124,8 +124,8 @@ def works_of(
     for task in tasks:
         kind, size = operation_of(task).work_class(task)
         executor.know(kind, uris)
-        operands = tuple(_operand(v, given) for v in task.arrays if v.kind != "made")
-        place = _out_place(task.out, outputs, given, outs)
+        operands = tuple(_operand(v, arrays) for v in task.arrays if v.kind != "made")
+        place = _out_place(task.out, outputs, arrays, outs)
         lacking = executor.lacking(kind, uris)
         works.append(Work(kind.name, size, operands, task.out.nbytes, place, lacking))
     places = {place for work in works for x in work.operands for place in x.places}
@@ -146,14 +146,14 @@ def one_way(
     placed = place_graph.placed(executor.costs, works, reads, uris, refused, layers)
     lacking = []
     for index, schedule in enumerate(placed.order):
-        made = _with_steps(executor, uris, tasks, outputs, placed, works, schedule, layers)
-        short = _short(executor, made)
+        decided = _with_steps(executor, uris, tasks, outputs, placed, works, schedule, layers)
+        short = _short(executor, decided)
         if not short:
             noted = partial(
                 Journal.placed, works=works, reads=reads, uris=uris, refused=refused, index=index,
                 schedule=schedule, layers=layers,
             )  # fmt: skip
-            return made, noted
+            return decided, noted
         lacking.append(short)
     raise Impossible(
         f"graph: its arrays do not fit the devices' memory: {'; or '.join(dict.fromkeys(lacking))}"
@@ -178,8 +178,8 @@ def refused_of(
     }
 
 
-def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
-    x = given[value.whole]
+def _operand(value: Value, arrays: Mapping[int, Any]) -> Operand:
+    x = arrays[value.whole]
     if isinstance(x, ContextArray):
         return Operand(value.nbytes, frozenset(x.places))
     if isinstance(x, ContextConstant):
@@ -188,7 +188,7 @@ def _operand(value: Value, given: Mapping[int, Any]) -> Operand:
 
 
 def _out_place(
-    value: Value, outputs: frozenset[int], given: Mapping[int, Any], outs: Mapping[int, Any]
+    value: Value, outputs: frozenset[int], arrays: Mapping[int, Any], outs: Mapping[int, Any]
 ) -> str:
     """Returns HOST if a result must be brought to the host, or "" if it may stay on any device.
 
@@ -199,7 +199,7 @@ def _out_place(
     if value.number not in outputs or isinstance(out, _BOUND):
         return ""
     # The test is by class, not by a `device` attribute, which numpy's arrays have, too.
-    return "" if out is None and any(isinstance(x, _BOUND) for x in given.values()) else HOST
+    return "" if out is None and any(isinstance(x, _BOUND) for x in arrays.values()) else HOST
 
 
 def _once(
@@ -245,7 +245,7 @@ def _with_steps(
     explores = schedule is placed.look
     best, schedule = once(placed.schedules[0]), once(schedule)
     order, usual = [Do(slot.task, uris[slot.device]) for slot in schedule.slots], best.device_of()
-    made = steps(tasks, order, outputs, bool(layers))
+    ordered = steps(tasks, order, outputs, bool(layers))
     plans = tuple(
         TaskPlan(
             tasks[slot.task].made_of,
@@ -264,7 +264,7 @@ def _with_steps(
     stays = dict.fromkeys((do.uri for do in order), 0)
     for do in order:
         task = tasks[do.task]
-        if (task.out.number, do.uri) not in made.offsets:
+        if (task.out.number, do.uri) not in ordered.offsets:
             stays[do.uri] += task.out.nbytes
         stays[do.uri] += sum(v.nbytes for v in task.arrays if v not in task.brought)
     for uri in stays:
@@ -272,26 +272,28 @@ def _with_steps(
         stay = {v for v in stay if v.kind in ("constant", "context", uri)}
         stays[uri] += sum(v.nbytes for v in stay)
     memory = {
-        uri: DeviceMemory(made.memory[uri].peak_nbytes, made.memory[uri].naive_nbytes, stays[uri])
+        uri: DeviceMemory(
+            ordered.memory[uri].peak_nbytes, ordered.memory[uri].naive_nbytes, stays[uri]
+        )
         for uri in stays
     }
     alone = {s.by.removesuffix(" alone"): once(s).seconds for s in placed.schedules[1:]}
-    moves = tuple(Move(step.value.nbytes, step.source, step.uri) for step in made.moves)
+    moves = tuple(Move(step.value.nbytes, step.source, step.uri) for step in ordered.moves)
     extra_s = max(0.0, schedule.seconds - best.seconds) if explores else 0.0
     plan = GraphPlan(
         plans, schedule.by, schedule.seconds, alone, moves, memory,
         explores=explores, extra_s=extra_s,
     )  # fmt: skip
     kept = KeptGraph(plan, runs=1 if explores else 0)  # the only run of a trial is measured
-    return Decided(kept, tasks, made, works, placed, layers)
+    return Decided(kept, tasks, ordered, works, placed, layers)
 
 
-def _short(executor: LocalExecutor, made: Decided) -> str:
+def _short(executor: LocalExecutor, decided: Decided) -> str:
     """Returns which devices have too little memory, and by how much; "" if none."""
-    found = []
-    for uri, memory in made.kept.plan.memory.items():
+    lacking = []
+    for uri, memory in decided.kept.plan.memory.items():
         there = executor.costs.nodes[uri].memory_nbytes
         needed = memory.peak_nbytes + memory.kept_nbytes
         if there and needed > there:
-            found.append(f"{uri}: {needed} bytes are needed, it has {there}")
-    return ", ".join(found)
+            lacking.append(f"{uri}: {needed} bytes are needed, it has {there}")
+    return ", ".join(lacking)

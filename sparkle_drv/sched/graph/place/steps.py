@@ -71,25 +71,25 @@ def steps(
     Outputs of the graph and results of reductions have memory of their own. `ahead`
     says that an operand may be copied to a device while the previous task there runs.
     """
-    made: list[Bring | Do] = []
+    ordered: list[Bring | Do] = []
     home: dict[int, str] = {}
     there: set[Key] = set()
     for do in order:
         for value in tasks[do.task].brought:
             if (value.number, do.uri) not in there:
                 there.add((value.number, do.uri))
-                made.append(Bring(value, do.uri, home.get(value.number, "")))
-        made.append(do)
+                ordered.append(Bring(value, do.uri, home.get(value.number, "")))
+        ordered.append(do)
         out = tasks[do.task].out
         home[out.number] = do.uri
         there.add((out.number, do.uri))
     values = {v.number: v for task in tasks for v in (*task.arrays, task.out)}
-    return _with_memory(tasks, tuple(made), outputs, values, ahead)
+    return _with_memory(tasks, tuple(ordered), outputs, values, ahead)
 
 
 def _with_memory(
     tasks: Sequence[Task],
-    made: tuple[Bring | Do, ...],
+    ordered: tuple[Bring | Do, ...],
     outputs: frozenset[int],
     values: Mapping[int, Value],
     ahead: bool,
@@ -98,7 +98,7 @@ def _with_memory(
     end: dict[Key, int] = {}
     makes: dict[Key, Bring | Do] = {}
     doing: dict[str, int] = {}  # the last task of each device so far, by URI
-    for at, step in enumerate(made):
+    for at, step in enumerate(ordered):
         if isinstance(step, Bring):
             if step.source:
                 end[step.value.number, step.source] = at
@@ -119,7 +119,7 @@ def _with_memory(
     end = {key: max(end.get(key, at), at) for key, at in begin.items()}
     memory: dict[str, PackedMemory] = {}
     offsets: dict[Key, int] = {}
-    for uri in dict.fromkeys(step.uri for step in made):
+    for uri in dict.fromkeys(step.uri for step in ordered):
         keys = [key for key in begin if key[1] == uri]
         index = {key: i for i, key in enumerate(keys)}
         items = []
@@ -135,7 +135,7 @@ def _with_memory(
             )
         memory[uri] = pack(items)
         offsets.update(zip(keys, memory[uri].offsets, strict=True))
-    return Steps(made, memory, offsets, values)
+    return Steps(ordered, memory, offsets, values)
 
 
 def _elsewhere(step: Bring) -> bool:
