@@ -274,7 +274,7 @@ class LocalExecutor:
         """Runs the plan without measuring."""
         device, uri, out = kept.device, kept.device.uri, request.out
         place = partial(there, uri=uri)
-        changed = changed_on(device, request)
+        changed = changed_on(device, request) if request.conversion else None
         if not moves:
             return request.call(device, place, out, changed)
         array: Array = request.call(device, place, there(out, uri), changed)
@@ -292,7 +292,7 @@ class LocalExecutor:
         """
         if kept.sync and trace is None:
             place = partial(there, uri=kept.device.uri)
-            changed = changed_on(kept.device, request)
+            changed = changed_on(kept.device, request) if request.conversion else None
             return self.timed(kept, lambda: request.call(kept.device, place, request.out, changed))
         if not kept.device.info.unified:
             assert request.task  # refuses a wrong call before any operand is copied to the device

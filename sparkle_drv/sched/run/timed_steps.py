@@ -45,7 +45,7 @@ def run(watch: Stopwatch, kept: KeptPlan, request: Request) -> tuple[Any, Measur
     whole = request.operation.keeps_order(request)
     if not arrays and (whole or device.info.unified):
         place = partial(there, uri=device.uri)
-        changed = changed_on(device, request)
+        changed = changed_on(device, request) if request.conversion else None
         array = compute(lambda: request.call(device, place, out, changed), **about)
         total = watch.taken[COMPUTE]
         return array, Measured.of(total) if device.info.unified else Measured(total)
