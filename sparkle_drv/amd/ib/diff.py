@@ -33,7 +33,7 @@ class ValueChange:
     """A register or a field that differs. `old` and `new` are texts; a missing value is "not
     written". `parts` has (name, old, new) for each differing field of a register.
 
-    >>> lowlevel.ValueChange("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
+    >>> lowlevel.Change("COMPUTE_NUM_THREAD_X", "0x40", "0x80").new
     '0x80'
     """
 

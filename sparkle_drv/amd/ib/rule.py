@@ -23,7 +23,7 @@ SEVERITIES = (ERROR, WARNING, NOTE)  # a finding that is only a note is no failu
 class KernelNeeds:
     """What the launched program needs, by its kernel descriptor. A field is None if unknown.
 
-    >>> lowlevel.KernelNeeds(lds_bytes=1024).rsrc1 is None
+    >>> lowlevel.Kernel(lds_bytes=1024).rsrc1 is None
     True
     """
 

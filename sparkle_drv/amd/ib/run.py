@@ -25,7 +25,7 @@ class TooManyPackets(ValueError):
     """Too many packets to follow, because the IBs call each other many times.
 
     >>> try:
-    ...     raise lowlevel.TooManyPackets("more than 1000000 packets")
+    ...     raise lowlevel.TooLong("more than 1000000 packets")
     ... except ValueError as error:
     ...     print(error)
     more than 1000000 packets
