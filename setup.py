@@ -274,7 +274,9 @@ def without_comments(text, private=False):
 INSIDE = (
     "tools/_", "/sched/", "/cluster/", "/codegen/", "/mesh/", "/telemetry/", "/backends/",
     "/testing/checks/", "/amd/", "/ops/expression/", "/ops/calls/",
-    "/ops/deferred/", "/core/abi/", "/core/deferred/",
+    "/ops/deferred/", "/ops/arguments/", "/ops/shapes/geometry", "/ops/shapes/space",
+    "/ops/memory/staging", "/ops/memory/foreign", "/ops/map/fused", "/ops/strided/moves",
+    "/core/abi/", "/core/deferred/", "/core/launch_errors", "/core/numpy_layout", "/core/retire",
 )  # fmt: skip
 # The modules in them that define public names (docs/api.md).
 SHOWN = (

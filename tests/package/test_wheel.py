@@ -166,7 +166,7 @@ def test_the_wheel_has_what_the_package_needs_and_nothing_else(wheel):
     assert {"tools/_reexec.py", "tools/bench.py"} <= inside
     python = {str(p.relative_to(ROOT / "sparkle_drv")) for p in ROOT.glob("sparkle_drv/**/*.py")}
     of_tests = {name for name in python if name.startswith(OF_TESTS)}
-    assert len(of_tests) > 10
+    assert of_tests == set(OF_TESTS)
     here = {n for n in inside if n.endswith(".py") and not n.startswith("tools/")}
     assert python - of_tests == here
     others = {n for n in names if not n.startswith("sparkle_drv/")}
