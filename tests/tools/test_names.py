@@ -56,3 +56,8 @@ SHARED = {"Claims", "KernelHandle", "MemoryHandle", "Timestamp", "Work"}
 
 def test_a_class_name_stands_for_one_thing_in_the_package():
     assert names.read(ROOT).twice.keys() == SHARED
+
+
+def test_few_names_are_fillers():
+    package = names.read(ROOT)
+    assert sum(package.fillers.values()) <= 0.005 * package.variables
