@@ -54,19 +54,6 @@ def parse(text: str) -> Graph:
     return _Parser(text).graph()
 
 
-def outline(text: str) -> str:
-    """Returns `text` without spaces and with "#" for its numbers.
-
-    Expressions with the same outline cost the same. An expression with a power keeps its numbers,
-    because the exponent changes the computation.
-    Raises the ValueError of `parse`.
-    """
-    tokens = _tokens(text)
-    if any(token.text in ("**", "pow") for token in tokens):
-        return "".join(token.text for token in tokens)
-    return "".join("#" if token.kind == "number" else token.text for token in tokens)
-
-
 class _Token(NamedTuple):
     kind: str  # "number", "name", "sign" or "end"
     text: str

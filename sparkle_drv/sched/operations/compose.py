@@ -151,8 +151,9 @@ def outline(graph: Graph) -> str:
     text = as_text(graph, names, keeps).replace(" ", "")
     if 0 < len(text) <= MOST_TEXT:
         return text
-    nodes = [(n.op, n.args, n.value if keeps or n.op == "name" else "") for n in graph.nodes]
-    digest = hashlib.sha256(repr((graph.names, nodes)).encode()).hexdigest()[:12]
+    values = (names.get(str(n.value), n.value if keeps else "") for n in graph.nodes)
+    nodes = [(n.op, n.args, value) for n, value in zip(graph.nodes, values, strict=True)]
+    digest = hashlib.sha256(repr(nodes).encode()).hexdigest()[:12]
     return f"{operations(graph)} operations {digest}"
 
 

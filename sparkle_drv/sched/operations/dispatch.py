@@ -51,11 +51,14 @@ class DispatchOperation(Operation):
     def _names(self) -> list[str]:
         return [self.how.args[at].name for at in self.how.arrays]
 
+    def request(self, args: tuple[Any, ...], named: dict[str, Any]) -> Request:
+        self._host = dict(zip(self._names(), args, strict=True))
+        return super().request(args, named)
+
     def operands(self, request: Request) -> dict[str, Any]:
         return dict(zip(self._names(), request.args, strict=True))
 
     def is_placeable(self, request: Request) -> bool:
-        self._host = request.operands
         return self.how.extent > 0
 
     def task_of(self, request: Request, reads: Mapping[str, Value]) -> Task:

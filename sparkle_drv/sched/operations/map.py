@@ -67,7 +67,11 @@ class MapOperation(Operation):
         except ValueError:
             return False
         values = (x for x in request.args[1:] if is_array(x))
-        return size > 0 and all(is_free(x) for x in values) and _is_out(request.out)
+        return (
+            size > 0
+            and all(is_free(x) for x in values)
+            and (request.out is None or is_free(request.out))
+        )
 
     def task_of(self, request: Request, reads: Mapping[str, Value]) -> Task:
         graph = graph_of(request.args[0])
@@ -205,10 +209,6 @@ def copied_nbytes(task: Task, fuses: bool) -> tuple[int, int]:
     shape = task.common
     each = sum(v.dtype.itemsize for v in dict.fromkeys(task.reads.values()) if v.shape != shape)
     return math.prod(shape) * each, math.prod(shape) * each
-
-
-def _is_out(out: Any) -> bool:
-    return out is None or is_free(out)
 
 
 def _like(x: Any) -> Any:

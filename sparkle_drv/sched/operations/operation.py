@@ -6,6 +6,7 @@ only when a plan needs one, since a repeated call runs by the plan of the first.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -38,7 +39,7 @@ def is_context_array(x: Any) -> bool:
     return staging.of_context(x) and hasattr(x, "wrote")
 
 
-class Operation:
+class Operation(ABC):
     """What the scheduler knows of one operation. The fields hold for every call of it.
 
     `operands` and `task` describe a call, the other methods one Task. Only `launch` and the
@@ -60,29 +61,29 @@ class Operation:
 
     def arguments(self, *args: Any, **named: Any) -> Arguments:
         """Returns the arguments of the Context's method as those of `request`, and `out`."""
-        raise NotImplementedError
+        return args, named, named.pop("out", None)
 
     def request(self, args: tuple[Any, ...], named: dict[str, Any]) -> Request:
         """Returns the call `function(device, *args, **named)` as a Request."""
         return Request(self, args, named)
 
+    @abstractmethod
     def operands(self, request: Request) -> dict[str, Any]:
         """Returns the operands of a call by name: arrays, None left out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_placeable(self, request: Request) -> bool:
         """Returns whether a plan can be made for the call. Other calls go to a device unplanned;
         `ops` then raises the error of a wrong one.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def task_of(self, request: Request, reads: Mapping[str, Value]) -> Task:
         """Returns the Task of a call that is placeable. Raises as `ops` does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def work_class(self, task: Task) -> tuple[Class, float]:
         """Returns the class of work of a task, and its size."""
-        raise NotImplementedError
 
     def cuts(self, task: Task, combine: str = "none") -> list[Cut]:
         """Returns the ways to divide a task among devices. `combine` "sum" asks for a cut whose
@@ -104,9 +105,9 @@ class Operation:
         """Runs the part [begin, end) of a cut of the task, whose operands are `reads`."""
         return self.launch(device, task, reads)
 
+    @abstractmethod
     def launch(self, device: Device, task: Task, reads: Mapping[str, Any], out: Any = None) -> Any:
         """Runs a task on a device. `reads` are there, or arrays that `ops` copies there."""
-        raise NotImplementedError
 
     def renewed(self, task: Task, request: Request) -> Task:
         """Returns the Task of a call whose shapes and options are those of `task`."""
@@ -132,7 +133,7 @@ class Operation:
         """Returns the operands whose axis 0 is that of the result, or why the result's axis 0
         cannot be cut.
         """
-        raise NotImplementedError
+        return "its result cannot be cut"
 
     def beside_nbytes(self, task: Task, fuses: bool) -> tuple[int, int]:
         """Returns the bytes that the task reads and writes besides its operands and its result."""
@@ -203,6 +204,10 @@ class Request:
             self._check_out(task.out)
             self._task = task
         return self._task
+
+    def check(self) -> None:
+        """Raises as `ops` does for a wrong call that a plan can be made for."""
+        _ = self.task
 
     def adopt(self, task: Task) -> None:
         """Takes the Task of an earlier call with the same shapes and options."""

@@ -18,7 +18,7 @@ from sparkle_drv.ops.expression import promote
 from sparkle_drv.ops.expression.graph import Graph
 from sparkle_drv.ops.memory import staging
 from sparkle_drv.ops.reduce.fold import Lazy, axes_of
-from sparkle_drv.ops.reduce.operation import outline
+from sparkle_drv.ops.reduce.operation import OPS, outline
 from sparkle_drv.sched.model.task import Task, Value
 from sparkle_drv.sched.model.work_class import Class, Runs, filled
 from sparkle_drv.sched.shard.cuts import COMBINED, Cut
@@ -28,7 +28,7 @@ from .expression_speed import expression_class
 from .map import copied_nbytes, expression_nbytes, rows_of
 from .operation import Arguments, Host, Operation, Request, is_array, is_free
 
-KINDS = ("sum", "max", "min", "mean")
+KINDS = tuple(OPS)
 
 
 class ReduceOperation(Operation):

@@ -230,7 +230,7 @@ class LocalExecutor:
         operands = request.operands.values()
         moves = any(isinstance(x, ContextArray) for x in (*operands, out))
         if moves and not (out is None or isinstance(out, ContextArray)):
-            assert request.task  # refuses this `out`, for which another call's plan may be kept
+            request.check()  # refuses this `out`, for which another call's plan may be kept
         inspected = self.inspector is not None and self.inspector.due()
         if inspected and out is not None:
             # Operands that `out` overlaps are copied: the check, or a second try, reads them after
@@ -295,7 +295,7 @@ class LocalExecutor:
             changed = changed_on(kept.device, request) if request.conversion else None
             return self.timed(kept, lambda: request.call(kept.device, place, request.out, changed))
         if not kept.device.info.unified:
-            assert request.task  # refuses a wrong call before any operand is copied to the device
+            request.check()  # refuses a wrong call before any operand is copied to the device
         watch = Stopwatch(self, trace)
         plan = kept.plan
         predicted_s = {c.device: c.cost.total_s for c in plan.candidates if c.cost}

@@ -219,18 +219,3 @@ def test_opcodes_are_those_of_the_header():
     opcodes = program.OPCODES
     assert len(set(opcodes.values())) == len(opcodes) == len(grammar.ARITY) + 2
     assert program.decode(np.array([opcodes["input"] | 7 << 8], np.uint32)) == [("input", 7)]
-
-
-@pytest.mark.parametrize(
-    ("text", "outline"),
-    [
-        ("relu(2.5 * x) + y", "relu(#*x)+y"),
-        (" x+ .5e-3", "x+#"),
-        ("x1*2", "x1*#"),
-        ("-1 - x", "-#-x"),
-        ("x ** 3 + 1", "x**3+1"),
-        ("pow(x, 2.5) * 2", "pow(x,2.5)*2"),
-    ],
-)
-def test_an_outline_has_no_numbers_but_those_that_say_what_is_computed(text, outline):
-    assert grammar.outline(text) == outline

@@ -14,9 +14,11 @@ import pytest
 import sparkle_drv as sp
 from sparkle_drv.errors import ImageError
 from sparkle_drv.mesh.links.line import Line
+from sparkle_drv.ops.expression.grammar import parse
 from sparkle_drv.sched.journal import journal
 from sparkle_drv.sched.model.costs import Costs, DeviceCosts
 from sparkle_drv.sched.model.speed import Speed
+from sparkle_drv.sched.operations.compose import outline
 from sparkle_drv.sched.run import probe
 from sparkle_drv.testing import sim
 from sparkle_drv.testing.simulated import Rate, SimDevice, SimMachine
@@ -244,3 +246,27 @@ def test_the_scatter_of_a_prediction_is_wide_until_calls_agree():
         speed.observe(1e5, 2e-4)
     assert speed.noise < 0.1
     assert math.isclose(speed.at(1e5), 2e-4, rel_tol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("relu(2.5 * x) + y", "relu(#*x0)+x1"),
+        (" a+ .5e-3", "x0+#"),
+        ("x1*2", "x0*#"),
+        ("-1 - x", "#-x0"),
+        ("x ** 3 + 1", "x0**3+1"),
+        ("pow(x, 2.5) * 2", "x0**2.5*2"),
+    ],
+)
+def test_an_outline_has_no_numbers_but_those_that_say_what_is_computed(text, words):
+    assert outline(parse(text)) == words
+
+
+def test_a_long_expression_is_a_digest_of_what_is_computed():
+    same, other = (outline(parse(" + ".join([f"sin({n}*x)"] * 40 + [tail]))) for n, tail in
+                   ((2, "x"), (2, "x*x")))  # fmt: skip
+    again = outline(parse(" + ".join(["sin(3*y)"] * 40 + ["y"])))
+    assert "operations" in same
+    assert same != other
+    assert again == same
