@@ -30,8 +30,8 @@ from .emulated_gpu import IP, NOP, BufferObject, EmulatedGpu, Job
 from .emulated_options import FAULT_KINDS, FLAWS, RECOVERY, card_texts, options
 
 __all__ = [
-    "IP", "NOP", "BufferObject", "EmulatedGpu", "EmulatedNode", "Job", "JobFault", "Machine",
-    "Seam", "seam",
+    "IP", "NOP", "Buffer", "BufferObject", "EmulatedGpu", "EmulatedNode", "Fault", "Gpu", "Job",
+    "JobFault", "Machine", "Node", "Seam", "seam",
 ]  # fmt: skip
 
 VERSION = 9  # version of the C interface, as sp_emu_version returns it
@@ -375,3 +375,7 @@ class EmulatedNode(raw.DrmNode):
         """Calls ops->ioctl once. Returns its result: 0 or more, or -errno."""
         ops = self.machine.ops
         return int(ops.ioctl(ops.self, self.fd, request, arg))
+
+
+# The names that users of this module know; each class has a name of its own in the package.
+Buffer, Fault, Gpu, Node = BufferObject, JobFault, EmulatedGpu, EmulatedNode
